@@ -1,0 +1,116 @@
+//! `DQ.GET queue id`
+//!
+//! The live job of that id, else its dead letter, else nil. A map: `id`; `state` (`ready`, `delayed`, `leased`, `dead`,
+//! or `lost` where no index has it, which DQ.CHECK tells of); `payload`; `attempt`, the number of its next or current
+//! claim as workers count; `failures`; `lapses`; `releases`; `claims` that ended; `retries-left`; the values that rule
+//! it: `retries`, `lease-ms`, `backoff-base-ms`, `backoff-cap-ms`; `pushed-at` (nil where the id does not tell). Then by
+//! its state `due-at`, `lease-ends-at`, or `died-at` and `reason` (`failed`, `retries-exhausted`, `lease-expired`,
+//! `stale`). Then `error` and `stack`, where there are any. All times are queue time in ms.
+//!
+//! Errors: `WRONGTYPE`; a record that cannot be read.
+//!
+//! O(log N) with N jobs in the queue.
+
+use super::options::queue;
+use crate::core::args::{unknown_option, ArgError, Cursor};
+use crate::core::ids;
+use crate::core::life;
+use crate::core::names::QueueName;
+use crate::core::record::Job;
+use crate::engine;
+use crate::queue::{lease_of, policy_of, Place};
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
+use crate::trampoline;
+
+pub const COMMAND: Command = Command {
+    name: c"dq.get",
+    summary: c"One job or dead letter, in full.",
+    complexity: c"O(log N) with N jobs in the queue.",
+    arity: 3,
+    access: Access::Read,
+    fast: true,
+    key: KeyPlace::First,
+    args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"id", ArgKind::Text)],
+    run: || trampoline!(run),
+};
+
+/// One value of the map.
+enum Value<'a> {
+    Bytes(&'a [u8]),
+    Integer(u64),
+    Nil,
+}
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let (name, id) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    let view = engine::look(ctx, &name, |queue, _| queue.view(&Text::new(id)))?;
+    let Some(view) = view else {
+        ctx.reply_null();
+        return Ok(());
+    };
+    let job = view.job().ok_or_else(|| crate::queue::Fault::BadRecord.to_string())?;
+    let mut fields = of_job(id, view.place, &job);
+    fields.extend(of_place(view.place));
+    fields.extend(
+        [("error", job.error), ("stack", job.stack)]
+            .into_iter()
+            .filter_map(|(name, text)| text.map(|text| (name, Value::Bytes(text)))),
+    );
+    ctx.reply_map(fields.len());
+    for (field, value) in fields {
+        ctx.reply_bytes(field.as_bytes());
+        match value {
+            Value::Bytes(bytes) => ctx.reply_bytes(bytes),
+            Value::Integer(number) => ctx.reply_integer(i64::try_from(number).unwrap_or(i64::MAX)),
+            Value::Nil => ctx.reply_null(),
+        }
+    }
+    Ok(())
+}
+
+fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, &'a [u8]), ArgError> {
+    let name = queue(&mut rest)?;
+    let id = rest.value("id")?;
+    rest.next().map_or(Ok((name, id)), |extra| Err(unknown_option(extra)))
+}
+
+fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>) -> Vec<(&'static str, Value<'a>)> {
+    let policy = policy_of(job);
+    let state: &[u8] = match place {
+        Place::Ready { .. } => b"ready",
+        Place::Delayed { .. } => b"delayed",
+        Place::Leased { .. } => b"leased",
+        Place::Dead { .. } => b"dead",
+        Place::Nowhere => b"lost",
+    };
+    let pushed_at = job.birth.or_else(|| ids::decode(id)).map(ids::ms_of);
+    let count = |count: u32| Value::Integer(u64::from(count));
+    vec![
+        ("id", Value::Bytes(id)),
+        ("state", Value::Bytes(state)),
+        ("payload", Value::Bytes(job.payload)),
+        ("attempt", count(life::attempt(job))),
+        ("failures", count(job.failures)),
+        ("lapses", count(job.lapses)),
+        ("releases", count(job.releases)),
+        ("claims", count(job.claims)),
+        ("retries-left", count(life::retries_left(job, policy.retries))),
+        ("retries", count(policy.retries)),
+        ("lease-ms", Value::Integer(lease_of(job, None))),
+        ("backoff-base-ms", Value::Integer(policy.backoff.base_ms)),
+        ("backoff-cap-ms", Value::Integer(policy.backoff.cap_ms)),
+        ("pushed-at", pushed_at.map_or(Value::Nil, Value::Integer)),
+    ]
+}
+
+fn of_place(place: Place) -> Vec<(&'static str, Value<'static>)> {
+    match place {
+        Place::Ready { due_at } | Place::Delayed { due_at } => vec![("due-at", Value::Integer(due_at))],
+        Place::Leased { ends_at } => vec![("lease-ends-at", Value::Integer(ends_at))],
+        Place::Dead { died_at, reason } => vec![
+            ("died-at", died_at.map_or(Value::Nil, Value::Integer)),
+            ("reason", Value::Bytes(reason.as_str().as_bytes())),
+        ],
+        Place::Nowhere => Vec::new(),
+    }
+}

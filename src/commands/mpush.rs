@@ -1,0 +1,141 @@
+//! `DQ.MPUSH queue [KEEP ms] [NX] [REPLACE] [DELAY ms | AT unix-ms] [RETRIES n] [LEASE ms] [BACKOFF base cap]
+//! PAYLOADS payload [payload ...] | JOBS id delay payload [id delay payload ...]`
+//!
+//! Puts up to 10,000 jobs into the queue, all or none, and answers the array of their ids in the same order. The
+//! options are those of [DQ.PUSH](super::push) and hold for every job.
+//!
+//! * `PAYLOADS`: jobs that differ in their payload only.
+//! * `JOBS`: each with its own id, or an empty one for the server's, and its own delay, so DELAY and AT are refused.
+//!   KEEP, NX and REPLACE act on the callers' ids, and mean nothing with PAYLOADS.
+//!
+//! One call carries at most 8 MiB of payload; a single larger job passes alone.
+//!
+//! Errors: `DQDELAY`, `DQSIZE`, `DQFULL`, `OOM`, `READONLY`, `WRONGTYPE`.
+//!
+//! O(M log N) for M jobs into a queue of N.
+
+use super::options::{caller_id, delay, payload, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
+use super::push::{reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
+use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
+use crate::engine;
+use crate::queue::NewJob;
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
+use crate::{settings, trampoline};
+
+pub const COMMAND: Command = Command {
+    name: c"dq.mpush",
+    summary: c"Puts many jobs into a queue, all or none.",
+    complexity: c"O(M log N) for M jobs into a queue of N.",
+    arity: -4,
+    access: Access::WriteMore,
+    fast: false,
+    key: KeyPlace::First,
+    args: &[
+        Arg::new(c"queue", ArgKind::Key),
+        Arg::new(c"keep", ArgKind::Integer).token(c"KEEP").optional(),
+        Arg::new(c"nx", ArgKind::Token).token(c"NX").optional(),
+        Arg::new(c"replace", ArgKind::Token).token(c"REPLACE").optional(),
+        DUE_ARG,
+        RETRIES_ARG,
+        LEASE_ARG,
+        BACKOFF_ARG,
+        Arg::new(
+            c"jobs",
+            ArgKind::OneOf(&[
+                Arg::new(c"payload", ArgKind::Text).token(c"PAYLOADS").multiple(),
+                Arg::new(
+                    c"job",
+                    ArgKind::Block(&[
+                        Arg::new(c"id", ArgKind::Text),
+                        Arg::new(c"delay", ArgKind::Integer),
+                        Arg::new(c"payload", ArgKind::Text),
+                    ]),
+                )
+                .token(c"JOBS")
+                .multiple(),
+            ]),
+        ),
+    ],
+    run: || trampoline!(run),
+};
+
+/// Arguments of one job after JOBS.
+const JOB_ARGS: usize = 3;
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let mut rest = Cursor::new(args.bytes());
+    let name = queue(&mut rest).map_err(String::from)?;
+    let (options, jobs) = parse(ctx, args, rest).map_err(String::from)?;
+    let pushed = engine::change(ctx, &name, |queue| {
+        queue.push(jobs, options.taking(), settings::MAX_LENGTH.limit(), &mut || engine::next_id(ctx))
+    })?;
+    ctx.reply_array(pushed.len());
+    pushed.iter().for_each(|pushed| reply_pushed(ctx, pushed, options.nil_for_duplicates()));
+    Ok(())
+}
+
+fn parse(ctx: &Ctx, args: &Args, mut rest: Cursor) -> Result<(JobOptions, Vec<NewJob>), ArgError> {
+    let mut options = JobOptions::default();
+    while let Some(option) = rest.next() {
+        let first = args.bytes().len() - rest.len();
+        if is(option, "PAYLOADS") {
+            options.refuse_id_options("JOBS")?;
+            let jobs = payloads(args, first, &options)?;
+            return Ok((options, jobs));
+        }
+        if is(option, "JOBS") {
+            let jobs = own_jobs(args, first, &options)?;
+            return Ok((options, jobs));
+        }
+        if !options.read(ctx, option, &mut rest)? {
+            return Err(unknown_option(option));
+        }
+    }
+    Err(ArgError::new("PAYLOADS or JOBS is missing"))
+}
+
+fn payloads(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {
+    let list = &args.bytes()[first..];
+    check_size("PAYLOADS", list.len(), list.iter().map(|body| body.len()))?;
+    list.iter().try_for_each(|body| payload(body))?;
+    Ok((first..args.bytes().len()).map(|place| options.job(None, args.text(place))).collect())
+}
+
+fn own_jobs(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {
+    let list = &args.bytes()[first..];
+    if options.delays() {
+        return Err(ArgError::new("DELAY and AT cannot be given with JOBS, where each job has its own delay"));
+    }
+    if !list.len().is_multiple_of(JOB_ARGS) {
+        return Err(ArgError::new("JOBS takes an id, a delay and a payload for each job"));
+    }
+    check_size("JOBS", list.len() / JOB_ARGS, list.chunks_exact(JOB_ARGS).map(|job| job[2].len()))?;
+    let own_job = |(number, job): (usize, &[&[u8]])| {
+        let (id, wait, body) = (job[0], job[1], job[2]);
+        let place = first + number * JOB_ARGS;
+        if !id.is_empty() {
+            caller_id(id)?;
+        }
+        payload(body)?;
+        let id = (!id.is_empty()).then(|| args.text(place));
+        Ok(NewJob { delay: delay("delay", wait)?, ..options.job(id, args.text(place + 2)) })
+    };
+    list.chunks_exact(JOB_ARGS).enumerate().map(own_job).collect()
+}
+
+fn check_size(option: &str, count: usize, sizes: impl Iterator<Item = usize>) -> Result<(), ArgError> {
+    if count == 0 {
+        return Err(missing_value(option));
+    }
+    if count > MAX_PUSH {
+        return Err(ArgError::new(format_args!("{option} takes at most {MAX_PUSH} jobs, not {count}")));
+    }
+    let bytes: usize = sizes.sum();
+    if count > 1 && bytes > MAX_PUSH_BYTES {
+        return Err(ArgError::with_code(
+            "DQSIZE",
+            format_args!("one MPUSH carries at most {MAX_PUSH_BYTES} bytes of payload, not {bytes}"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What several commands read alike.
+
+use crate::core::args::{self, printable, ArgError, Cursor, Once};
+use crate::core::ids::{valid_caller_id, MAX_CALLER_ID};
+use crate::core::names::QueueName;
+use crate::core::receipt::Receipt;
+use crate::engine;
+use crate::queue::{NewJob, Taking};
+use crate::redis::{Ctx, Text};
+use crate::settings::{self, DAY};
+
+/// The most receipts, ids or jobs that one command takes or gives.
+pub const MAX_LIST: usize = 1000;
+/// The most jobs that one MPUSH takes.
+pub const MAX_PUSH: usize = 10_000;
+/// The most payload that one MPUSH carries, in bytes; a single larger job passes alone.
+pub const MAX_PUSH_BYTES: usize = 8 * 1024 * 1024;
+
+/// The most for RETRIES.
+const MAX_RETRIES: u64 = 1_000_000;
+/// The longest backoff, and the longest KEEP, in ms.
+const MAX_SPAN: u64 = 30 * DAY;
+
+/// The first argument, which names the queue.
+pub fn queue<'a>(args: &mut Cursor<'_, 'a>) -> Result<QueueName<'a>, ArgError> {
+    Ok(QueueName::parse(args.value("queue")?)?)
+}
+
+pub fn receipt(arg: &[u8]) -> Result<Receipt, ArgError> {
+    Receipt::parse(arg).ok_or_else(|| ArgError::new(format_args!("invalid receipt '{}'", printable(arg))))
+}
+
+/// One receipt or more, up to the end.
+pub fn receipts(list: &[&[u8]]) -> Result<Vec<Receipt>, ArgError> {
+    if list.is_empty() || list.len() > MAX_LIST {
+        return Err(ArgError::new(format_args!("the number of receipts must be from 1 to {MAX_LIST}")));
+    }
+    list.iter().map(|arg| receipt(arg)).collect()
+}
+
+pub fn lease(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
+    args::duration(option, arg, 1, settings::MAX_LEASE.get())
+}
+
+pub fn delay(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
+    args::delay(option, arg, settings::MAX_DELAY.get())
+}
+
+/// The delay that leads to a system time in ms; 0 where it is over.
+fn delay_until(ctx: &Ctx, arg: &[u8]) -> Result<u64, ArgError> {
+    let at = args::unix_ms("AT", arg)?;
+    let delay = engine::queue_time_of(ctx, at).saturating_sub(engine::now(ctx));
+    let most = settings::MAX_DELAY.get();
+    if delay > most {
+        return Err(ArgError::with_code(
+            "DQDELAY",
+            format_args!("AT must be at most {most} ms (dq.max-delay) from now"),
+        ));
+    }
+    Ok(delay)
+}
+
+pub fn caller_id(arg: &[u8]) -> Result<(), ArgError> {
+    if valid_caller_id(arg) {
+        return Ok(());
+    }
+    Err(ArgError::new(format_args!("ID must be 1 to {MAX_CALLER_ID} bytes of visible ASCII")))
+}
+
+pub fn payload(payload: &[u8]) -> Result<(), ArgError> {
+    match settings::MAX_PAYLOAD.limit() {
+        Some(max) if payload.len() as u64 > max => Err(ArgError::with_code(
+            "DQSIZE",
+            format_args!("a payload of {} bytes is over the {max} bytes of dq.max-payload", payload.len()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The options that PUSH and MPUSH share.
+#[derive(Default)]
+pub struct JobOptions {
+    delay: Once<u64>,
+    retries: Once<u32>,
+    lease: Once<u64>,
+    backoff: Once<(u64, u64)>,
+    keep: Once<u64>,
+    nx: Once<()>,
+    replace: Once<()>,
+}
+
+impl JobOptions {
+    /// Reads the option `name` and its values; `false` where it is none of these.
+    pub fn read(&mut self, ctx: &Ctx, name: &[u8], rest: &mut Cursor) -> Result<bool, ArgError> {
+        match name.to_ascii_uppercase().as_slice() {
+            b"DELAY" => self.set_delay("DELAY", delay("DELAY", rest.value("DELAY")?)?)?,
+            b"AT" => self.set_delay("AT", delay_until(ctx, rest.value("AT")?)?)?,
+            b"RETRIES" => {
+                let retries = args::count("RETRIES", rest.value("RETRIES")?, 0, MAX_RETRIES)?;
+                self.retries.set("RETRIES", u32::try_from(retries).unwrap_or(u32::MAX))?;
+            }
+            b"LEASE" => self.lease.set("LEASE", lease("LEASE", rest.value("LEASE")?)?)?,
+            b"BACKOFF" => {
+                let base = args::duration("BACKOFF base", rest.value("BACKOFF base")?, 1, MAX_SPAN)?;
+                let cap = args::duration("BACKOFF cap", rest.value("BACKOFF cap")?, base, MAX_SPAN)?;
+                self.backoff.set("BACKOFF", (base, cap))?;
+            }
+            b"KEEP" => self.keep.set("KEEP", args::duration("KEEP", rest.value("KEEP")?, 0, MAX_SPAN)?)?,
+            b"NX" => self.nx.set("NX", ())?,
+            b"REPLACE" => self.replace.set("REPLACE", ())?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn set_delay(&mut self, option: &str, delay: u64) -> Result<(), ArgError> {
+        if self.delay.is_set() {
+            return Err(ArgError::new(format_args!("{option}: DELAY or AT may be given once, and only one of them")));
+        }
+        self.delay.set(option, delay)
+    }
+
+    pub fn delays(&self) -> bool {
+        self.delay.is_set()
+    }
+
+    /// Refuses what only means something for a caller's own id.
+    pub fn refuse_id_options(&self, without: &str) -> Result<(), ArgError> {
+        let given = [("KEEP", self.keep.is_set()), ("NX", self.nx.is_set()), ("REPLACE", self.replace.is_set())];
+        match given.iter().find(|(_, set)| *set) {
+            Some((option, _)) => Err(ArgError::new(format_args!("{option} needs {without}"))),
+            None => Ok(()),
+        }
+    }
+
+    pub fn job(&self, id: Option<Text>, payload: Text) -> NewJob {
+        NewJob {
+            id,
+            payload,
+            delay: self.delay.get().unwrap_or(0),
+            retries: self.retries.get(),
+            lease: self.lease.get(),
+            backoff: self.backoff.get(),
+        }
+    }
+
+    pub fn taking(&self) -> Taking {
+        Taking { keep: self.keep.get().unwrap_or_else(|| settings::ID_KEEP.get()), replace: self.replace.is_set() }
+    }
+
+    /// Whether a duplicate is answered with nil.
+    pub fn nil_for_duplicates(&self) -> bool {
+        self.nx.is_set()
+    }
+}
+
+/// ERROR and STACK.
+#[derive(Default)]
+pub struct NoteOptions<'a> {
+    error: Once<&'a [u8]>,
+    stack: Once<&'a [u8]>,
+}
+
+impl<'a> NoteOptions<'a> {
+    /// Reads the option `name` and its value; `false` where it is neither.
+    pub fn read(&mut self, name: &[u8], rest: &mut Cursor<'_, 'a>) -> Result<bool, ArgError> {
+        if args::is(name, "ERROR") {
+            self.error.set("ERROR", rest.value("ERROR")?)?;
+        } else if args::is(name, "STACK") {
+            self.stack.set("STACK", rest.value("STACK")?)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    pub fn note(&self) -> crate::queue::FailNote<'a> {
+        crate::queue::FailNote { error: self.error.get(), stack: self.stack.get() }
+    }
+}

@@ -1,0 +1,12 @@
+//! The pure part: knows no server, reads no clock, draws no random number, and is tested
+//! without any of them.
+
+pub mod args;
+pub mod backoff;
+pub mod clock;
+pub mod ids;
+pub mod life;
+pub mod names;
+pub mod openings;
+pub mod receipt;
+pub mod record;

@@ -1,0 +1,78 @@
+//! Walks of DQ.CHECK over queues that are too large for one step: a slice a turn, while the client waits.
+
+use super::{Node, NODE};
+use crate::core::names::QueueName;
+use crate::queue::{CheckWalk, Fault, Progress, Queue, Slice, State};
+use crate::redis::{BlockedReply, Ctx, Reply, TimerHandle, Waiting};
+use std::rc::Rc;
+
+/// Entries that are walked over at once, without making the client wait.
+const AT_ONCE: usize = 1000;
+/// Between two slices of the walks, in ms.
+const PAUSE_MS: u64 = 1;
+
+/// One walk under way.
+pub struct LongCheck {
+    db: i32,
+    state: Rc<State>,
+    walk: CheckWalk,
+    waiting: Waiting,
+    reply: fn(&Ctx, &CheckWalk),
+}
+
+/// Walks over a queue, and answers by `reply` at once or when the walk is over.
+pub fn begin(ctx: &Ctx, name: &QueueName, reply: fn(&Ctx, &CheckWalk)) -> Result<(), String> {
+    let (db, mut walk) = (ctx.db(), CheckWalk::default());
+    let long = super::look(ctx, name, |queue, _| {
+        let long = queue.entries() > AT_ONCE;
+        while !long && walk.step(queue, &mut Slice::new()) == Progress::More {}
+        Ok(long)
+    })?;
+    if !long {
+        reply(ctx, &walk);
+        return Ok(());
+    }
+    let waiting = Waiting::begin(ctx).ok_or_else(|| Fault::CannotWait.to_string())?;
+    let state = super::state_of(db, name, super::now(ctx));
+    let is_first = NODE.checks.borrow().is_empty();
+    NODE.checks.borrow_mut().push(LongCheck { db, state, walk, waiting, reply });
+    if is_first {
+        TimerHandle::arm(ctx, 0, turn);
+    }
+    Ok(())
+}
+
+fn turn(ctx: &Ctx) {
+    NODE.take_check_turn(ctx);
+}
+
+impl Node {
+    fn take_check_turn(&self, ctx: &Ctx) {
+        let checks = std::mem::take(&mut *self.checks.borrow_mut());
+        let mut slice = Slice::new();
+        let mut left: Vec<_> = checks.into_iter().filter_map(|check| self.go_on(ctx, check, &mut slice)).collect();
+        if !left.is_empty() {
+            left.rotate_left(1);
+            TimerHandle::arm(ctx, PAUSE_MS, turn);
+        }
+        *self.checks.borrow_mut() = left;
+    }
+
+    /// Goes on with one walk; gives it back where it is not over.
+    fn go_on(&self, ctx: &Ctx, mut check: LongCheck, slice: &mut Slice) -> Option<LongCheck> {
+        ctx.select_db(check.db);
+        let outcome = Queue::open(ctx, &check.state, self.now_us(ctx), self.cluster.get())
+            .map(|mut queue| check.walk.step(&mut queue, slice));
+        let LongCheck { walk, waiting, reply, .. } = match outcome {
+            Ok(Progress::More) => return Some(check),
+            Ok(Progress::Done) => check,
+            Err(fault) => {
+                check.waiting.answer(Box::new(move |ctx: &Ctx| ctx.reply_error(&fault.to_string())));
+                return None;
+            }
+        };
+        let answer: BlockedReply = Box::new(move |ctx| reply(ctx, &walk));
+        waiting.answer(answer);
+        None
+    }
+}

@@ -1,0 +1,161 @@
+//! How the queues are found again: by one walk over the keyspace after a load or a promotion, and by the events of
+//! keys that come and go without a command of the module. A queue that neither has met yet is found by its first
+//! command.
+
+use super::index::{Index, Task};
+use super::schedule::Schedule;
+use super::{Node, HEARTBEAT_MS, NODE};
+use crate::core::names::{self, QueueName};
+use crate::queue::Slice;
+use crate::redis::{Ctx, Events, KeyEvent, KeyspaceScan};
+use crate::settings;
+
+/// Marks that are kept; more of them cost more than a walk.
+const MAX_MARKS: usize = 10_000;
+
+/// What is still to be looked at.
+#[derive(Default)]
+pub struct Discovery {
+    walk: Option<Walk>,
+    /// Names of queues, with their database, some key of which came or went.
+    marks: Vec<(i32, Vec<u8>)>,
+}
+
+#[derive(Default)]
+struct Walk {
+    db: i32,
+    scan: KeyspaceScan,
+}
+
+impl Discovery {
+    pub fn scan_all(&mut self) {
+        self.walk = Some(Walk::default());
+        self.marks.clear();
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.walk.is_none() && self.marks.is_empty()
+    }
+
+    fn mark(&mut self, db: i32, name: &[u8]) {
+        if self.marks.len() < MAX_MARKS {
+            self.marks.push((db, name.to_vec()));
+        } else {
+            self.scan_all();
+        }
+    }
+
+    /// Goes on with the walk as far as the slice goes; returns what was found.
+    fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Vec<(i32, Vec<u8>)> {
+        let mut found = std::mem::take(&mut self.marks);
+        while let Some(walk) = &mut self.walk {
+            if slice.is_over() {
+                break;
+            }
+            if !ctx.select_db(walk.db) {
+                self.walk = None;
+                break;
+            }
+            let db = walk.db;
+            let more = walk.scan.step(ctx, &mut |key| {
+                slice.spend(0);
+                if let Some((name, _)) = names::queue_of(key) {
+                    found.push((db, name.as_bytes().to_vec()));
+                }
+            });
+            if !more {
+                *walk = Walk { db: db + 1, scan: KeyspaceScan::default() };
+            }
+        }
+        found
+    }
+}
+
+impl Node {
+    /// Adopts the queues that were found since the last turn.
+    pub(super) fn discover(&self, ctx: &Ctx, now: u64, slice: &mut Slice) {
+        let found = self.discovery.borrow_mut().step(ctx, slice);
+        let mut index = self.index.borrow_mut();
+        for (db, name) in found {
+            if let Ok(name) = QueueName::parse(&name) {
+                let number = index.adopt_name(db, &name, now);
+                index.meet(number, now);
+            }
+        }
+    }
+}
+
+impl Index {
+    /// Sets what is to be done first in a queue that was just found.
+    pub(super) fn meet(&mut self, number: super::index::QueueNumber, now: u64) {
+        self.schedule.set_by(Task::Meet(number), now);
+        self.schedule.set_by(Task::Leases(number), now);
+        self.schedule.set_by(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
+    }
+}
+
+impl Index {
+    /// Meets every queue anew, whatever was to be done before.
+    pub(super) fn meet_all(&mut self, now: u64) {
+        self.schedule = Schedule::default();
+        for number in self.numbers() {
+            self.meet(number, now);
+        }
+    }
+}
+
+/// What the server tells the module of.
+pub struct ServerEvents;
+
+impl Events for ServerEvents {
+    fn role_changed(ctx: &Ctx, primary: bool) {
+        NODE.primary.set(primary);
+        if primary {
+            NODE.take_over(ctx);
+        } else {
+            NODE.stand_down(ctx);
+        }
+    }
+
+    fn loading_started(ctx: &Ctx) {
+        NODE.loading.set(true);
+        NODE.stand_down(ctx);
+    }
+
+    fn loading_ended(ctx: &Ctx) {
+        NODE.loading.set(false);
+        if NODE.primary.get() {
+            NODE.take_over(ctx);
+        }
+    }
+
+    fn flushed(_: &Ctx, db: Option<i32>) {
+        let mut index = NODE.index.borrow_mut();
+        match db {
+            Some(db) => index.forget_db(db),
+            None => *index = Index::default(),
+        }
+    }
+
+    fn swapped(ctx: &Ctx, first: i32, second: i32) {
+        NODE.index.borrow_mut().swap_dbs(first, second);
+        if NODE.is_acting() {
+            NODE.discovery.borrow_mut().scan_all();
+            NODE.wake_by(ctx, NODE.now(ctx));
+        }
+    }
+
+    fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
+        if !NODE.is_acting() {
+            return;
+        }
+        let name = match event {
+            KeyEvent::Came => names::queue_of(key).map(|(name, _)| name.as_bytes()),
+            KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
+        };
+        if let Some(name) = name {
+            NODE.discovery.borrow_mut().mark(db, name);
+            NODE.wake_by(ctx, NODE.now(ctx).saturating_add(HEARTBEAT_MS / 100));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The queues that this node knows, and what is to be done in them when.
+
+use super::schedule::Schedule;
+use crate::core::names::QueueName;
+use crate::queue::State;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A queue by the number that the index gave it; never used again for another.
+pub type QueueNumber = u64;
+
+/// What is to be done in a queue by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// A queue was found, or its header went.
+    Meet(QueueNumber),
+    /// Leases end.
+    Leases(QueueNumber),
+    /// Stale jobs, free ids, old letters, a header that went missing or is of no more use.
+    Upkeep(QueueNumber),
+}
+
+impl Task {
+    pub fn number(self) -> QueueNumber {
+        match self {
+            Task::Meet(number) | Task::Leases(number) | Task::Upkeep(number) => number,
+        }
+    }
+}
+
+/// A queue that the index holds.
+pub struct Known {
+    pub number: QueueNumber,
+    pub db: i32,
+    pub state: Rc<State>,
+}
+
+/// Nothing in here is needed to find a job again; the keys are the truth.
+#[derive(Default)]
+pub struct Index {
+    by_name: HashMap<i32, HashMap<Box<[u8]>, QueueNumber>>,
+    by_number: HashMap<QueueNumber, Known>,
+    next_number: QueueNumber,
+    pub schedule: Schedule<Task>,
+}
+
+impl Index {
+    pub fn find(&self, db: i32, name: &[u8]) -> Option<&Known> {
+        let number = self.by_name.get(&db)?.get(name)?;
+        self.by_number.get(number)
+    }
+
+    pub fn get(&self, number: QueueNumber) -> Option<&Known> {
+        self.by_number.get(&number)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    /// Any one queue.
+    pub fn any(&self) -> Option<&Known> {
+        self.by_number.values().next()
+    }
+
+    /// Knows the queue from now on; the one that it knows already stays as it is.
+    pub fn adopt(&mut self, db: i32, state: Rc<State>) -> QueueNumber {
+        let names = self.by_name.entry(db).or_default();
+        if let Some(number) = names.get(state.name()) {
+            return *number;
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        names.insert(state.name().into(), number);
+        self.by_number.insert(number, Known { number, db, state });
+        number
+    }
+
+    /// As `adopt`, for a name that was found.
+    pub fn adopt_name(&mut self, db: i32, name: &QueueName, now: u64) -> QueueNumber {
+        match self.find(db, name.as_bytes()) {
+            Some(known) => known.number,
+            None => self.adopt(db, Rc::new(State::new(name, now))),
+        }
+    }
+
+    pub fn forget(&mut self, number: QueueNumber) {
+        if let Some(known) = self.by_number.remove(&number) {
+            if let Some(names) = self.by_name.get_mut(&known.db) {
+                names.remove(known.state.name());
+            }
+            for task in [Task::Meet(number), Task::Leases(number), Task::Upkeep(number)] {
+                self.schedule.remove(&task);
+            }
+        }
+    }
+
+    pub fn forget_db(&mut self, db: i32) {
+        let numbers: Vec<_> = self.by_name.get(&db).into_iter().flat_map(|names| names.values().copied()).collect();
+        for number in numbers {
+            self.forget(number);
+        }
+    }
+
+    /// SWAPDB: the queues of one database are those of the other.
+    pub fn swap_dbs(&mut self, first: i32, second: i32) {
+        let (names_first, names_second) = (self.by_name.remove(&first), self.by_name.remove(&second));
+        for (names, db) in [(names_first, second), (names_second, first)] {
+            let Some(names) = names else { continue };
+            for number in names.values() {
+                if let Some(known) = self.by_number.get_mut(number) {
+                    known.db = db;
+                }
+            }
+            self.by_name.insert(db, names);
+        }
+    }
+
+    pub fn numbers(&self) -> Vec<QueueNumber> {
+        self.by_number.keys().copied().collect()
+    }
+}

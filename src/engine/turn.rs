@@ -1,0 +1,199 @@
+//! One turn of the timer: whatever is due by then, as far as a slice goes, and the timer set for the next.
+
+use super::alerts::Alert;
+use super::index::{QueueNumber, Task};
+use super::{Node, HEARTBEAT_MS, NODE};
+use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Slice, State};
+use crate::redis::{Ctx, Level};
+use crate::settings;
+use std::rc::Rc;
+
+/// How long clients have the server to themselves between two turns of a long job, in ms.
+const PAUSE_MS: u64 = 1;
+/// How often a node that takes no writes looks whether it does again, in ms.
+const CLOSED_LOOK_MS: u64 = 100;
+/// When a queue is looked at again that could not be worked on, in ms.
+const TROUBLE_PAUSE_MS: u64 = 1000;
+
+/// What the server answers to every write while it takes none.
+const REFUSES_ALL: [&str; 3] = ["READONLY", "NOREPLICAS", "MISCONF"];
+
+/// Called by the timer.
+pub fn take(ctx: &Ctx) {
+    NODE.timer.borrow_mut().take();
+    if NODE.is_acting() {
+        NODE.take_turn(ctx);
+    }
+}
+
+/// One queue during one task.
+struct Job<'a> {
+    ctx: &'a Ctx,
+    number: QueueNumber,
+    state: &'a State,
+    now: u64,
+}
+
+impl Node {
+    fn take_turn(&self, ctx: &Ctx) {
+        let now_us = self.now_us(ctx);
+        let now = now_us / 1000;
+        if !self.takes_writes(ctx) {
+            self.availability.borrow_mut().close(now);
+            self.wake_by(ctx, now + CLOSED_LOOK_MS);
+            return;
+        }
+        self.availability.borrow_mut().open(now, settings::TAKEOVER_GRACE.get());
+        let mut slice = Slice::new();
+        self.discover(ctx, now, &mut slice);
+        while !slice.is_over() {
+            let task = self.index.borrow_mut().schedule.pop(now);
+            let Some(task) = task else { break };
+            slice.spend(0);
+            self.run(ctx, task, now_us, &mut slice);
+        }
+        if let Some(at) = self.next_turn(now) {
+            self.wake_by(ctx, at);
+        }
+    }
+
+    /// When the timer is to fire next; never where there is nothing to do.
+    fn next_turn(&self, now: u64) -> Option<u64> {
+        let index = self.index.borrow();
+        if !self.discovery.borrow().is_over() {
+            return Some(now + PAUSE_MS);
+        }
+        if index.is_empty() {
+            return None;
+        }
+        let next = index.schedule.next_at().unwrap_or(u64::MAX);
+        Some(next.clamp(now + PAUSE_MS, now + HEARTBEAT_MS))
+    }
+
+    /// Whether the server would take a write from a client now. A background write while writes are paused would end
+    /// the server, and one while they are refused would hand out jobs on a primary that was cut off.
+    fn takes_writes(&self, ctx: &Ctx) -> bool {
+        if ctx.writes_are_paused() {
+            return false;
+        }
+        let known = self.index.borrow().any().map(|known| (known.db, Rc::clone(&known.state)));
+        let Some((db, state)) = known else { return true };
+        match ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs)) {
+            Some(Err(refusal)) => !REFUSES_ALL.iter().any(|code| refusal.0.starts_with(code)),
+            _ => true,
+        }
+    }
+
+    fn run(&self, ctx: &Ctx, task: Task, now_us: u64, slice: &mut Slice) {
+        let number = task.number();
+        let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
+        let Some((db, state)) = known else { return };
+        if !ctx.select_db(db) {
+            self.forget(number);
+            return;
+        }
+        let job = Job { ctx, number, state: &state, now: now_us / 1000 };
+        let next = match self.open(ctx, &state, now_us) {
+            None => Some(job.now + TROUBLE_PAUSE_MS),
+            Some(mut queue) => match task {
+                Task::Meet(_) => self.meet(&job, &mut queue),
+                Task::Leases(_) => self.end_leases(&job, &mut queue, slice),
+                Task::Upkeep(_) => self.look_over(&job, &mut queue, slice),
+            },
+        };
+        let mut index = self.index.borrow_mut();
+        if let (Some(at), true) = (next, index.get(number).is_some()) {
+            index.schedule.set(task, at);
+        }
+    }
+
+    /// The queue, where this node may write to it.
+    fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64) -> Option<Queue<'a>> {
+        let cluster = self.cluster.get();
+        if cluster && ctx.would_write(&state.keys.jobs).is_err() {
+            return None;
+        }
+        Queue::open(ctx, state, now_us, cluster).ok()
+    }
+
+    fn forget(&self, number: QueueNumber) {
+        self.index.borrow_mut().forget(number);
+        self.alerts.borrow_mut().forget(number);
+    }
+
+    /// The first look at a queue that was found, or whose header went.
+    fn meet(&self, job: &Job, queue: &mut Queue) -> Option<u64> {
+        self.observe_ids(queue, job.now);
+        if queue.restore_header() {
+            let name = crate::core::args::printable(job.state.name());
+            job.ctx
+                .log(Level::Warning, &format!("dq: the header of queue {name} was gone while it has jobs: made again"));
+        }
+        None
+    }
+
+    fn end_leases(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Option<u64> {
+        let grace_until = self.availability.borrow().grace_until();
+        if job.now < grace_until {
+            return Some(grace_until);
+        }
+        let mut report = LapseReport::default();
+        let progress = queue.end_leases(slice, &mut report);
+        if report.lapsed > 0 {
+            self.alert(job.ctx, job.number, job.state, Alert::Lapsed, job.now);
+        }
+        if report.dead > 0 {
+            self.alert(job.ctx, job.number, job.state, Alert::Dead, job.now);
+        }
+        match progress {
+            Progress::More => Some(job.now),
+            Progress::Done => queue.next_lease_end(),
+        }
+    }
+
+    fn look_over(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Option<u64> {
+        let steps = [self.purge(job, queue, slice), queue.sweep_ids(slice), queue.trim_dead(slice)];
+        if steps.contains(&Progress::More) {
+            return Some(job.now);
+        }
+        let idle_since = job.state.last_change.get();
+        let idle = job.now.saturating_sub(idle_since) >= settings::IDLE_QUEUE_TTL.get();
+        if !queue.exists() || (idle && queue.remove_idle_header()) {
+            self.forget(job.number);
+            return None;
+        }
+        Some(job.now.saturating_add(settings::PURGE_INTERVAL.get()))
+    }
+
+    fn purge(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Progress {
+        let since = self.availability.borrow().open_since(job.now, settings::STALE_AFTER.get());
+        let Some(since) = since else { return Progress::Done };
+        if queue.last_claim() > since {
+            queue.note_held(0);
+            if queue.has_ready_since(since) {
+                self.alert(job.ctx, job.number, job.state, Alert::Behind, job.now);
+            }
+            return Progress::Done;
+        }
+        let mut report = PurgeReport::default();
+        let progress = queue.purge_stale(since, slice, &mut report);
+        queue.note_held(report.held);
+        self.tell_purge(job, &report);
+        progress
+    }
+
+    fn tell_purge(&self, job: &Job, report: &PurgeReport) {
+        let name = crate::core::args::printable(job.state.name());
+        if report.purged > 0 {
+            self.alert(job.ctx, job.number, job.state, Alert::Stale, job.now);
+            let line = format!("dq: queue {name}: {} stale jobs went by dq.stale-policy", report.purged);
+            job.ctx.log(Level::Warning, &line);
+        }
+        if report.held > 0 {
+            self.alert(job.ctx, job.number, job.state, Alert::DeadFull, job.now);
+            let line =
+                format!("dq: queue {name}: {} stale jobs stay, its dead letters are at dq.dead-max", report.held);
+            job.ctx.log(Level::Warning, &line);
+        }
+    }
+}

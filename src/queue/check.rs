@@ -1,0 +1,162 @@
+//! The invariants of a queue, looked over entry by entry.
+//!
+//! An id in `jobs` is in exactly one of `due` and `leased`; an id in either is in `jobs`; `dead` and `dead:at` hold
+//! the same ids; every score is a whole number of ms; every record can be read.
+
+use super::{Progress, Queue, Slice};
+use crate::core::record::{Job, Letter};
+use crate::redis::{EntryScan, Text};
+use std::collections::BTreeSet;
+
+/// Problems that one walk tells at most.
+const MOST_PROBLEMS: usize = 1000;
+
+/// What is wrong with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Problem {
+    DueWithoutJob,
+    LeasedWithoutJob,
+    JobWithoutIndex,
+    DueAndLeased,
+    DeadWithoutTime,
+    TimeWithoutDead,
+    BadScore,
+    BadRecord,
+    BadLetter,
+}
+
+impl Problem {
+    pub fn name(self) -> &'static str {
+        match self {
+            Problem::DueWithoutJob => "due-without-job",
+            Problem::LeasedWithoutJob => "leased-without-job",
+            Problem::JobWithoutIndex => "job-without-index",
+            Problem::DueAndLeased => "due-and-leased",
+            Problem::DeadWithoutTime => "dead-without-time",
+            Problem::TimeWithoutDead => "time-without-dead",
+            Problem::BadScore => "bad-score",
+            Problem::BadRecord => "bad-record",
+            Problem::BadLetter => "bad-letter",
+        }
+    }
+}
+
+/// The key that is walked over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Due,
+    Leased,
+    Jobs,
+    DeadAt,
+    Dead,
+}
+
+impl Part {
+    fn next(self) -> Option<Part> {
+        match self {
+            Part::Due => Some(Part::Leased),
+            Part::Leased => Some(Part::Jobs),
+            Part::Jobs => Some(Part::DeadAt),
+            Part::DeadAt => Some(Part::Dead),
+            Part::Dead => None,
+        }
+    }
+}
+
+/// A walk over a whole queue that can be left and taken up again. Each entry is judged as it stands when it is met, so
+/// a job that moves meanwhile is no problem.
+pub struct CheckWalk {
+    part: Option<Part>,
+    scan: EntryScan,
+    problems: BTreeSet<(Problem, Vec<u8>)>,
+}
+
+impl Default for CheckWalk {
+    fn default() -> Self {
+        CheckWalk { part: Some(Part::Due), scan: EntryScan::default(), problems: BTreeSet::new() }
+    }
+}
+
+impl CheckWalk {
+    pub fn problems(&self) -> impl ExactSizeIterator<Item = (Problem, &[u8])> {
+        self.problems.iter().map(|(problem, id)| (*problem, id.as_slice()))
+    }
+
+    /// Goes on as far as the slice goes.
+    pub fn step(&mut self, queue: &mut Queue, slice: &mut Slice) -> Progress {
+        while let Some(part) = self.part {
+            if slice.is_over() {
+                return Progress::More;
+            }
+            if !self.visit(queue, part, slice) {
+                self.part = part.next();
+                self.scan = EntryScan::default();
+            }
+            if self.problems.len() >= MOST_PROBLEMS {
+                break;
+            }
+        }
+        Progress::Done
+    }
+
+    /// Judges the next few entries of one key; `false` when it has been walked over.
+    fn visit(&mut self, queue: &mut Queue, part: Part, slice: &mut Slice) -> bool {
+        let mut met = Vec::new();
+        let mut note = |id: &[u8], value: &[u8]| met.push((Text::new(id), is_readable(part, value)));
+        let more = match part {
+            Part::Due => self.scan.step(&mut queue.due, &mut note),
+            Part::Leased => self.scan.step(&mut queue.leased, &mut note),
+            Part::Jobs => self.scan.step(&mut queue.jobs, &mut note),
+            Part::DeadAt => self.scan.step(&mut queue.dead_at, &mut note),
+            Part::Dead => self.scan.step(&mut queue.dead, &mut note),
+        };
+        for (id, readable) in met {
+            slice.spend(0);
+            let unreadable = (!readable).then_some(part.unreadable());
+            for problem in unreadable.into_iter().chain(queue.misplaced(part, &id)) {
+                if self.problems.len() < MOST_PROBLEMS {
+                    self.problems.insert((problem, id.as_bytes().to_vec()));
+                }
+            }
+        }
+        more
+    }
+}
+
+impl Part {
+    fn unreadable(self) -> Problem {
+        match self {
+            Part::Jobs => Problem::BadRecord,
+            Part::Dead => Problem::BadLetter,
+            Part::Due | Part::Leased | Part::DeadAt => Problem::BadScore,
+        }
+    }
+}
+
+fn is_readable(part: Part, value: &[u8]) -> bool {
+    match part {
+        Part::Jobs => Job::decode(value).is_ok(),
+        Part::Dead => Letter::decode(value).is_ok(),
+        Part::Due | Part::Leased | Part::DeadAt => is_whole_ms(value),
+    }
+}
+
+fn is_whole_ms(score: &[u8]) -> bool {
+    let score = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok());
+    score.is_some_and(|score| score >= 0.0 && score.fract() == 0.0 && score.is_finite())
+}
+
+impl Queue<'_> {
+    fn misplaced(&mut self, part: Part, id: &Text) -> Option<Problem> {
+        let (due, leased) = (self.due.score(id).is_some(), self.leased.score(id).is_some());
+        match part {
+            Part::Due if due && !self.jobs.has(id) => Some(Problem::DueWithoutJob),
+            Part::Due if due && leased => Some(Problem::DueAndLeased),
+            Part::Leased if leased && !self.jobs.has(id) => Some(Problem::LeasedWithoutJob),
+            Part::Jobs if !due && !leased && self.jobs.has(id) => Some(Problem::JobWithoutIndex),
+            Part::DeadAt if !self.dead.has(id) => Some(Problem::TimeWithoutDead),
+            Part::Dead if self.dead_at.score(id).is_none() => Some(Problem::DeadWithoutTime),
+            _ => None,
+        }
+    }
+}

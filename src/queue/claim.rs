@@ -1,0 +1,104 @@
+//! Claims: the due jobs that come first go into a worker's hands, each under a lease.
+
+use super::policy::{lease_of, policy_of};
+use super::{Queue, DANGLING_PUT_OFF_MS};
+use crate::core::ids::valid_caller_id;
+use crate::core::life;
+use crate::core::receipt;
+use crate::core::record::Job;
+use crate::redis::Text;
+use std::ops::Range;
+
+/// The payload that one reply carries at most, in bytes; a single larger job passes alone.
+pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
+
+/// Index entries without a job that one claim puts off before it gives up.
+const MAX_DANGLING: usize = 1000;
+
+/// A job in a worker's hands.
+pub struct Taken {
+    pub id: Text,
+    pub receipt: Vec<u8>,
+    pub attempt: u32,
+    pub lease_ms: u64,
+    pub retries_left: u32,
+    due_at: u64,
+    record: Text,
+    payload: Range<usize>,
+}
+
+impl Taken {
+    /// `None` where the record cannot be read, or another hand wrote an id that no receipt can name.
+    fn new(id: Text, record: Text, due_at: u64, lease_asked: Option<u64>) -> Option<Taken> {
+        let bytes = record.as_bytes();
+        let job = Job::decode(bytes).ok().filter(|_| valid_caller_id(id.as_bytes()))?;
+        let mut receipt = Vec::new();
+        receipt::write(&mut receipt, id.as_bytes(), job.birth, life::current_claim(&job));
+        let start = job.payload.as_ptr() as usize - bytes.as_ptr() as usize;
+        Some(Taken {
+            receipt,
+            attempt: life::attempt(&job),
+            lease_ms: lease_of(&job, lease_asked),
+            retries_left: life::retries_left(&job, policy_of(&job).retries),
+            due_at,
+            payload: start..start + job.payload.len(),
+            id,
+            record,
+        })
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.record.as_bytes()[self.payload.clone()]
+    }
+}
+
+impl Queue<'_> {
+    /// Claims up to `count` due jobs, in the order of due time and then id.
+    pub fn claim(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
+        self.state.last_claim.set(self.now());
+        let taken = self.take_due(count, lease);
+        for job in &taken {
+            self.due.remove(&job.id);
+            self.lease(&job.id, self.now().saturating_add(job.lease_ms));
+            self.state.metrics.lateness.record(self.now_us.saturating_sub(job.due_at.saturating_mul(1000)));
+        }
+        self.state.metrics.claimed.add(taken.len());
+        taken
+    }
+
+    fn take_due(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
+        let (mut taken, mut bytes, mut dangling) = (Vec::new(), 0usize, 0);
+        while taken.is_empty() && dangling < MAX_DANGLING {
+            let due = self.due.first(self.now(), count);
+            if due.is_empty() {
+                break;
+            }
+            for (id, due_at) in due {
+                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, lease)) {
+                    None => {
+                        self.put_off_due(&id);
+                        dangling += 1;
+                    }
+                    Some(job) => {
+                        bytes = bytes.saturating_add(job.payload().len());
+                        if bytes > MAX_REPLY_BYTES && !taken.is_empty() {
+                            return taken;
+                        }
+                        taken.push(job);
+                    }
+                }
+            }
+        }
+        taken
+    }
+
+    pub(super) fn put_off_due(&mut self, id: &Text) {
+        self.due.put(id, self.now().saturating_add(DANGLING_PUT_OFF_MS));
+        self.state.metrics.dangling.add(1);
+    }
+
+    pub(super) fn put_off_lease(&mut self, id: &Text) {
+        self.lease(id, self.now().saturating_add(DANGLING_PUT_OFF_MS));
+        self.state.metrics.dangling.add(1);
+    }
+}

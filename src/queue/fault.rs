@@ -1,0 +1,36 @@
+//! Why a queue refuses, in the words that the client reads.
+
+use std::fmt;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A key under one of the queue's names is of another type, or a HASH without the mark.
+    WrongType,
+    /// A key of the queue may be on its way to another node of the cluster.
+    TryAgain,
+    /// The queue would hold more than `max` due and leased jobs.
+    Full { max: u64 },
+    /// The receipt names no claim that still stands.
+    Stale,
+    /// The record cannot be read.
+    BadRecord,
+    /// The walk over a large queue needs a client that can wait.
+    CannotWait,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::WrongType => {
+                f.write_str("WRONGTYPE a key under this queue's names holds something that DQ did not put there")
+            }
+            Fault::TryAgain => f.write_str("TRYAGAIN the queue's keys are on their way to another node"),
+            Fault::Full { max } => write!(f, "DQFULL the queue is at its max-length of {max} due and leased jobs"),
+            Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
+            Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
+            Fault::CannotWait => {
+                f.write_str("ERR the queue is too large for DQ.CHECK inside MULTI or a script, where nobody can wait")
+            }
+        }
+    }
+}

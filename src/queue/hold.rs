@@ -1,0 +1,22 @@
+//! A lease made longer, or taken back.
+
+use super::finish::decoded;
+use super::Queue;
+use crate::core::life::{self, Standing};
+use crate::core::receipt::Receipt;
+
+impl Queue<'_> {
+    /// EXTEND of one receipt: the lease ends `ms` from now; `false` where it is stale. A late one takes the lease back,
+    /// and the lapse is not counted.
+    pub fn extend(&mut self, receipt: &Receipt, ms: u64) -> bool {
+        let Some((id, record, standing)) = self.locate_job(receipt) else { return false };
+        if standing == Standing::Late {
+            let Ok(mut job) = decoded(&record) else { return false };
+            life::take_back(&mut job);
+            self.due.remove(&id);
+            self.write_record(&id, &job);
+        }
+        self.lease(&id, self.now().saturating_add(ms));
+        true
+    }
+}

@@ -1,0 +1,64 @@
+//! From a receipt to what it names.
+
+use super::Queue;
+use crate::core::life::{self, Standing};
+use crate::core::receipt::Receipt;
+use crate::core::record::{Job, Letter};
+use crate::redis::Text;
+
+/// What a receipt that still stands may act on.
+pub(super) enum Located {
+    /// The job is in its lease, or late and due again.
+    Live { id: Text, record: Text, standing: Standing },
+    /// The job became a dead letter when this claim's lease ended.
+    Letter { id: Text, letter: Text },
+}
+
+impl Queue<'_> {
+    /// `None` where the receipt is stale, which is counted.
+    pub(super) fn locate(&mut self, receipt: &Receipt) -> Option<Located> {
+        let id = Text::new(&receipt.id);
+        let located = self.locate_live(&id, receipt).or_else(|| self.locate_letter(&id, receipt));
+        if located.is_none() {
+            self.state.metrics.stale_receipts.add(1);
+        }
+        located
+    }
+
+    /// As `locate`, where a dead letter is of no use.
+    pub(super) fn locate_job(&mut self, receipt: &Receipt) -> Option<(Text, Text, Standing)> {
+        let id = Text::new(&receipt.id);
+        match self.locate_live(&id, receipt) {
+            Some(Located::Live { id, record, standing }) => Some((id, record, standing)),
+            _ => {
+                self.state.metrics.stale_receipts.add(1);
+                None
+            }
+        }
+    }
+
+    fn locate_live(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
+        let record = self.jobs.get(id)?;
+        let place = if self.leased.score(id).is_some() {
+            life::Place::Leased
+        } else {
+            self.due.score(id)?;
+            life::Place::Due
+        };
+        let standing = life::standing(&Job::decode(record.as_bytes()).ok()?, place, receipt);
+        (standing != Standing::Stale).then(|| Located::Live { id: id.clone(), record, standing })
+    }
+
+    fn locate_letter(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
+        let letter = self.dead.get(id)?;
+        let standing = life::letter_standing(&Letter::decode(letter.as_bytes()).ok()?, receipt);
+        (standing == Standing::Late).then(|| Located::Letter { id: id.clone(), letter })
+    }
+
+    /// Takes a job's id out of both indexes.
+    pub(super) fn unindex(&mut self, id: &Text) {
+        if !self.leased.remove(id) {
+            self.due.remove(id);
+        }
+    }
+}

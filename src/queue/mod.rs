@@ -1,0 +1,123 @@
+//! The state of one queue in its keys. Every change of a key happens in this room, together with its effect for the
+//! replicas and the AOF, and nowhere else.
+
+mod bury;
+mod check;
+mod claim;
+mod fault;
+mod finish;
+mod header;
+mod hold;
+mod lapse;
+mod locate;
+mod metrics;
+mod policy;
+mod purge;
+mod push;
+mod read;
+mod retry;
+mod slice;
+mod state;
+
+pub use check::CheckWalk;
+pub use claim::Taken;
+pub use fault::Fault;
+pub use finish::FailNote;
+pub use lapse::LapseReport;
+pub use policy::{lease_of, policy_of};
+pub use purge::PurgeReport;
+pub use push::{NewJob, Pushed, Taking};
+pub use read::{Figures, Place};
+pub use retry::Retried;
+pub use slice::{Progress, Slice};
+pub use state::State;
+
+use crate::redis::{Ctx, HashKey, Text, ZsetKey};
+
+/// An index entry without a readable job is put off by so long, so that it stops nobody and DQ.CHECK still shows it.
+const DANGLING_PUT_OFF_MS: u64 = 3_600_000;
+
+/// A queue, opened for one step. When it goes out of use, the effects of the step are handed to the server.
+pub struct Queue<'a> {
+    ctx: &'a Ctx,
+    state: &'a State,
+    /// Queue time of the step, in µs.
+    now_us: u64,
+    header: HashKey<'a>,
+    due: ZsetKey<'a>,
+    leased: ZsetKey<'a>,
+    jobs: HashKey<'a>,
+    ids: ZsetKey<'a>,
+    dead: HashKey<'a>,
+    dead_at: ZsetKey<'a>,
+    first_lease_end: Option<u64>,
+}
+
+impl<'a> Queue<'a> {
+    /// Opens the queue, or refuses it as it stands: a key of another type, a key that is on its way.
+    pub fn open(ctx: &'a Ctx, state: &'a State, now_us: u64, cluster: bool) -> Result<Queue<'a>, Fault> {
+        let keys = &state.keys;
+        let mut queue = Queue {
+            ctx,
+            state,
+            now_us,
+            header: HashKey::new(ctx, &keys.header),
+            due: ZsetKey::new(ctx, &keys.due),
+            leased: ZsetKey::new(ctx, &keys.leased),
+            jobs: HashKey::new(ctx, &keys.jobs),
+            ids: ZsetKey::new(ctx, &keys.ids),
+            dead: HashKey::new(ctx, &keys.dead),
+            dead_at: ZsetKey::new(ctx, &keys.dead_at),
+            first_lease_end: None,
+        };
+        queue.check_types()?;
+        if cluster && queue.lacks_a_companion() {
+            ctx.exists(&keys.companions()).map_err(|_| Fault::TryAgain)?;
+        }
+        Ok(queue)
+    }
+
+    fn check_types(&mut self) -> Result<(), Fault> {
+        let hashes = [&mut self.header, &mut self.jobs, &mut self.dead];
+        let zsets = [&mut self.due, &mut self.leased, &mut self.ids, &mut self.dead_at];
+        let right =
+            hashes.into_iter().all(|key| key.check().is_ok()) && zsets.into_iter().all(|key| key.check().is_ok());
+        if right && self.header_is_ours() {
+            Ok(())
+        } else {
+            Err(Fault::WrongType)
+        }
+    }
+
+    fn lacks_a_companion(&mut self) -> bool {
+        let hashes = [&mut self.jobs, &mut self.dead];
+        let zsets = [&mut self.due, &mut self.leased, &mut self.ids, &mut self.dead_at];
+        !(hashes.into_iter().all(HashKey::exists) && zsets.into_iter().all(ZsetKey::exists))
+    }
+
+    /// Whether any key of the queue is there.
+    pub fn exists(&mut self) -> bool {
+        self.header.exists() || self.has_companions()
+    }
+
+    fn has_companions(&mut self) -> bool {
+        let hashes = [&mut self.jobs, &mut self.dead];
+        let zsets = [&mut self.due, &mut self.leased, &mut self.ids, &mut self.dead_at];
+        hashes.into_iter().any(HashKey::exists) || zsets.into_iter().any(ZsetKey::exists)
+    }
+
+    /// Queue time of the step, in ms.
+    fn now(&self) -> u64 {
+        self.now_us / 1000
+    }
+
+    /// The earliest lease end that this step set, for the timer.
+    pub fn first_lease_end_set(&self) -> Option<u64> {
+        self.first_lease_end
+    }
+
+    fn lease(&mut self, id: &Text, ends_at: u64) {
+        self.leased.put(id, ends_at);
+        self.first_lease_end = Some(self.first_lease_end.map_or(ends_at, |first| first.min(ends_at)));
+    }
+}

@@ -1,0 +1,93 @@
+//! The look over a queue: stale jobs, ids that are free again.
+
+use super::{Progress, Queue, Slice};
+use crate::core::record::Reason;
+use crate::redis::Text;
+use crate::settings::{stale_policy, StalePolicy};
+
+/// Entries that are looked at together.
+const BATCH: usize = 64;
+
+/// What one step of the purge came to.
+#[derive(Default)]
+pub struct PurgeReport {
+    pub purged: usize,
+    pub held: usize,
+}
+
+impl Queue<'_> {
+    /// Whether a job has been ready since `since` or before.
+    pub fn has_ready_since(&mut self, since: u64) -> bool {
+        !self.due.first(since, 1).is_empty()
+    }
+
+    /// Queue time of the last claim, in ms.
+    pub fn last_claim(&self) -> u64 {
+        self.state.last_claim.get()
+    }
+
+    /// Deals by `dq.stale-policy` with the jobs that have been ready since `since` or before.
+    pub fn purge_stale(&mut self, since: u64, slice: &mut Slice, report: &mut PurgeReport) -> Progress {
+        let policy = stale_policy();
+        if policy == StalePolicy::Keep {
+            return Progress::Done;
+        }
+        while !slice.is_over() {
+            for (id, _) in self.due.first(since, slice.jobs().min(BATCH)) {
+                if policy == StalePolicy::Dead && self.dead_is_full() {
+                    report.held = self.ready_since(since);
+                    return Progress::Done;
+                }
+                slice.spend(self.purge_one(&id, policy, report));
+            }
+            if !self.has_ready_since(since) {
+                return Progress::Done;
+            }
+        }
+        Progress::More
+    }
+
+    fn purge_one(&mut self, id: &Text, policy: StalePolicy, report: &mut PurgeReport) -> usize {
+        let Some(record) = self.jobs.get(id) else {
+            self.put_off_due(id);
+            return 0;
+        };
+        report.purged += 1;
+        self.state.metrics.stale_purged.add(1);
+        if policy == StalePolicy::Dead {
+            self.bury_record(id, Reason::Stale, record.as_bytes());
+            return record.as_bytes().len();
+        }
+        self.due.remove(id);
+        self.jobs.remove(id);
+        if self.ids.score(id).is_some() {
+            self.ids.remove(id);
+        }
+        0
+    }
+
+    /// Says how many stale jobs had to stay.
+    pub fn note_held(&mut self, held: usize) {
+        self.state.metrics.stale_held.set(held as u64);
+    }
+
+    fn ready_since(&mut self, since: u64) -> usize {
+        let later = self.ctx.zcount_above(&self.state.keys.due, since);
+        self.due.len().saturating_sub(usize::try_from(later).unwrap_or(0))
+    }
+
+    /// Frees the caller's ids whose time is over.
+    pub fn sweep_ids(&mut self, slice: &mut Slice) -> Progress {
+        while !slice.is_over() {
+            let free = self.ids.first(self.now(), slice.jobs().min(BATCH));
+            if free.is_empty() {
+                return Progress::Done;
+            }
+            for (id, _) in &free {
+                self.ids.remove(id);
+                slice.spend(0);
+            }
+        }
+        Progress::More
+    }
+}

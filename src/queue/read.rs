@@ -1,0 +1,104 @@
+//! What a reader sees: the figures of the queue, one job.
+
+use super::{Fault, Queue};
+use crate::core::record::{Job, Letter, Reason};
+use crate::redis::Text;
+
+/// Counts and sizes of the queue now.
+pub struct Figures {
+    pub ready: u64,
+    pub delayed: u64,
+    pub leased: u64,
+    pub dead: u64,
+    /// Jobs due later than the horizon.
+    pub far: u64,
+    pub oldest_ready_age_ms: u64,
+    pub memory_bytes: u64,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Ready {
+        due_at: u64,
+    },
+    Delayed {
+        due_at: u64,
+    },
+    Leased {
+        ends_at: u64,
+    },
+    Dead {
+        died_at: Option<u64>,
+        reason: Reason,
+    },
+    /// In no index: DQ.CHECK tells of it.
+    Nowhere,
+}
+
+/// One job or dead letter.
+pub struct View {
+    pub place: Place,
+    bytes: Text,
+}
+
+impl View {
+    pub fn job(&self) -> Option<Job<'_>> {
+        match self.place {
+            Place::Dead { .. } => Letter::decode(self.bytes.as_bytes()).ok().map(|letter| letter.job),
+            _ => Job::decode(self.bytes.as_bytes()).ok(),
+        }
+    }
+}
+
+impl Queue<'_> {
+    pub fn figures(&mut self, far_horizon: u64) -> Figures {
+        let now = self.now();
+        let keys = &self.state.keys;
+        let due = self.due.len() as u64;
+        let above = |at| u64::try_from(self.ctx.zcount_above(&keys.due, at)).unwrap_or(0);
+        let delayed = above(now).min(due);
+        let memory: i64 =
+            keys.companions().into_iter().chain([&keys.header]).map(|key| self.ctx.memory_usage(key)).sum();
+        Figures {
+            ready: due - delayed,
+            delayed,
+            leased: self.leased.len() as u64,
+            dead: self.dead.len() as u64,
+            far: above(now.saturating_add(far_horizon)),
+            oldest_ready_age_ms: self.due.first(now, 1).first().map_or(0, |(_, at)| now - at),
+            memory_bytes: u64::try_from(memory).unwrap_or(0),
+        }
+    }
+
+    /// The live job of that id, else its dead letter.
+    pub fn view(&mut self, id: &Text) -> Result<Option<View>, Fault> {
+        if let Some(bytes) = self.jobs.get(id) {
+            return Ok(Some(View { place: self.place_of(id), bytes }));
+        }
+        let Some(bytes) = self.dead.get(id) else { return Ok(None) };
+        let reason = Letter::decode(bytes.as_bytes()).map_err(|_| Fault::BadRecord)?.reason;
+        Ok(Some(View { place: Place::Dead { died_at: self.dead_at.score(id), reason }, bytes }))
+    }
+
+    fn place_of(&mut self, id: &Text) -> Place {
+        if let Some(ends_at) = self.leased.score(id) {
+            return Place::Leased { ends_at };
+        }
+        match self.due.score(id) {
+            Some(due_at) if due_at <= self.now() => Place::Ready { due_at },
+            Some(due_at) => Place::Delayed { due_at },
+            None => Place::Nowhere,
+        }
+    }
+
+    /// The newest ids that a look at the ends of the indexes shows.
+    pub fn latest_ids(&mut self) -> impl Iterator<Item = Text> {
+        [self.due.last(), self.leased.last(), self.dead_at.last()].into_iter().flatten().map(|(id, _)| id)
+    }
+
+    /// How many entries a walk over the whole queue meets.
+    pub fn entries(&mut self) -> usize {
+        self.due.len() + self.leased.len() + self.jobs.len() + self.dead.len() + self.dead_at.len()
+    }
+}

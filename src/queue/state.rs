@@ -1,0 +1,62 @@
+//! What this node remembers of a queue: the names of its keys and what was counted. None of it is needed to find a
+//! job again; the keys are the truth.
+
+use super::metrics::Metrics;
+use crate::core::names::{Companion, QueueName};
+use crate::redis::Text;
+use std::cell::Cell;
+
+/// The names of a queue's keys, as strings of the server, made once.
+pub struct Keys {
+    pub header: Text,
+    pub due: Text,
+    pub leased: Text,
+    pub jobs: Text,
+    pub ids: Text,
+    pub dead: Text,
+    pub dead_at: Text,
+}
+
+impl Keys {
+    pub fn new(name: &QueueName) -> Keys {
+        let key = |companion| Text::new(&name.key(companion));
+        Keys {
+            header: Text::new(name.as_bytes()),
+            due: key(Companion::Due),
+            leased: key(Companion::Leased),
+            jobs: key(Companion::Jobs),
+            ids: key(Companion::Ids),
+            dead: key(Companion::Dead),
+            dead_at: key(Companion::DeadAt),
+        }
+    }
+
+    pub fn companions(&self) -> [&Text; 6] {
+        [&self.due, &self.leased, &self.jobs, &self.ids, &self.dead, &self.dead_at]
+    }
+}
+
+/// One queue in one database, as this node knows it.
+pub struct State {
+    pub keys: Keys,
+    pub metrics: Metrics,
+    /// Queue time of the last CLAIM, or of when this node first saw the queue, in ms.
+    pub last_claim: Cell<u64>,
+    /// Queue time of the last change by a command, in ms.
+    pub last_change: Cell<u64>,
+}
+
+impl State {
+    pub fn new(name: &QueueName, now: u64) -> State {
+        State {
+            keys: Keys::new(name),
+            metrics: Metrics::default(),
+            last_claim: Cell::new(now),
+            last_change: Cell::new(now),
+        }
+    }
+
+    pub fn name(&self) -> &[u8] {
+        self.keys.header.as_bytes()
+    }
+}

@@ -1,0 +1,116 @@
+//! Native commands that the module asks of the server, where the key API has no word for it.
+
+use super::text::Text;
+use super::{api, Ctx};
+use redis_module::raw;
+use std::ptr::null;
+
+/// Why the server would not run a command: its own error text.
+#[derive(Debug)]
+pub struct Refusal(pub String);
+
+/// A reply of the server that is freed when it goes out of use.
+struct CallReply(*mut raw::RedisModuleCallReply);
+
+impl CallReply {
+    fn integer(&self) -> Result<Option<i64>, Refusal> {
+        if self.0.is_null() {
+            return Err(Refusal("the server gave no reply".into()));
+        }
+        // SAFETY: the reply is live until `self` drops.
+        unsafe {
+            match api!(RedisModule_CallReplyType(self.0)) {
+                t if t == raw::REDISMODULE_REPLY_INTEGER as i32 => Ok(Some(api!(RedisModule_CallReplyInteger(self.0)))),
+                t if t == raw::REDISMODULE_REPLY_ERROR as i32 => Err(Refusal(self.text())),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut len = 0;
+        // SAFETY: an error reply has a text of `len` bytes, live as long as the reply.
+        unsafe {
+            let start = api!(RedisModule_CallReplyStringPtr(self.0, &mut len));
+            if start.is_null() {
+                return String::new();
+            }
+            String::from_utf8_lossy(std::slice::from_raw_parts(start.cast(), len)).into_owned()
+        }
+    }
+}
+
+impl Drop for CallReply {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: freed once, here.
+            unsafe { api!(RedisModule_FreeCallReply(self.0)) }
+        }
+    }
+}
+
+impl Ctx {
+    /// Asks whether a write to the slot of `hash` would be accepted now, by a write that changes nothing: HDEL of the
+    /// empty field, which no job has. READONLY, NOREPLICAS, MISCONF, a slot that is not here, come back as a refusal.
+    pub fn would_write(&self, hash: &Text) -> Result<(), Refusal> {
+        // SAFETY: the format names one string and one buffer with its length; S: refuse as for a script, E: errors
+        // come back as replies.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(self.raw(), c"HDEL".as_ptr(), c"sbSE".as_ptr(), hash.raw(), c"".as_ptr(), 0usize))
+        });
+        reply.integer().map(|_| ())
+    }
+
+    /// EXISTS of all `keys` in one command: an error where their slot is on its way.
+    pub fn exists(&self, keys: &[&Text]) -> Result<i64, Refusal> {
+        let names: Vec<_> = keys.iter().map(|key| key.raw()).collect();
+        // SAFETY: `v` takes a vector of live strings and its length.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(self.raw(), c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
+        });
+        reply.integer().map(|count| count.unwrap_or(0))
+    }
+
+    /// ZCOUNT of the members whose score is over `above`.
+    pub fn zcount_above(&self, zset: &Text, above: u64) -> i64 {
+        let min = format!("({above}");
+        // SAFETY: one string, one buffer with its length, one C string.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"ZCOUNT".as_ptr(),
+                c"sbcE".as_ptr(),
+                zset.raw(),
+                min.as_ptr(),
+                min.len(),
+                c"+inf".as_ptr()
+            ))
+        });
+        reply.integer().ok().flatten().unwrap_or(0)
+    }
+
+    /// MEMORY USAGE of a key, in bytes; 0 where there is none.
+    pub fn memory_usage(&self, key: &Text) -> i64 {
+        // SAFETY: one C string and one string.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(self.raw(), c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
+        });
+        reply.integer().ok().flatten().unwrap_or(0)
+    }
+
+    /// Hands one native command to the replicas and the AOF: `name key arg …`.
+    pub(super) fn replicate(&self, name: &std::ffi::CStr, key: &Text, args: &[*mut raw::RedisModuleString]) {
+        // SAFETY: `s` takes the live key, `v` a vector of live strings and its length.
+        unsafe {
+            api!(RedisModule_Replicate(
+                self.raw(),
+                name.as_ptr(),
+                c"sv".as_ptr(),
+                key.raw(),
+                args.as_ptr(),
+                args.len(),
+                null::<u8>()
+            ));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a handler may ask of the server.
+
+use super::api;
+use super::text::Text;
+use redis_module::raw;
+use std::ffi::CString;
+use std::ptr::NonNull;
+
+/// The server as one command, timer or event sees it. Only lent, never kept.
+pub struct Ctx(NonNull<raw::RedisModuleCtx>);
+
+/// How loud a line of the log is.
+#[derive(Clone, Copy)]
+pub enum Level {
+    Notice,
+    Warning,
+}
+
+impl Ctx {
+    /// # Safety
+    /// `ptr` is the context that the server gave to the callback that runs, and `Ctx` does not outlive it.
+    pub(super) unsafe fn lent(ptr: *mut raw::RedisModuleCtx) -> Ctx {
+        Ctx(NonNull::new(ptr).expect("the server gave no context"))
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleCtx {
+        self.0.as_ptr()
+    }
+
+    fn flags(&self) -> u32 {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_GetContextFlags(self.raw())) as u32 }
+    }
+
+    pub fn is_primary(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_MASTER != 0
+    }
+
+    pub fn is_loading(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_LOADING != 0
+    }
+
+    pub fn is_cluster(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+    }
+
+    /// Whether the client cannot wait: in MULTI, in a script, or called by another module.
+    pub fn denies_blocking(&self) -> bool {
+        let no_waiting = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
+            | raw::REDISMODULE_CTX_FLAGS_MULTI
+            | raw::REDISMODULE_CTX_FLAGS_LUA;
+        self.flags() & no_waiting != 0
+    }
+
+    /// The number of the database that the client has selected.
+    pub fn db(&self) -> i32 {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_GetSelectedDb(self.raw())) }
+    }
+
+    /// Selects a database; `false` where there is none of that number.
+    pub fn select_db(&self, db: i32) -> bool {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_SelectDb(self.raw(), db)) == raw::REDISMODULE_OK as i32 }
+    }
+
+    /// Writes a line to the server's log, byte for byte but for NULs, whatever `%` it holds.
+    pub fn log(&self, level: Level, line: &str) {
+        let level = match level {
+            Level::Notice => c"notice",
+            Level::Warning => c"warning",
+        };
+        let line = CString::new(line.replace('\0', "")).unwrap_or_default();
+        // SAFETY: all strings end with NUL, and `%s` takes exactly the one that follows it.
+        unsafe { api!(RedisModule_Log(self.raw(), level.as_ptr(), c"%s".as_ptr(), line.as_ptr())) }
+    }
+
+    /// Whether the server holds back everything that a replica or the AOF would have to be told (CLIENT PAUSE,
+    /// FAILOVER, SHUTDOWN): a background write would end the server now.
+    pub fn writes_are_paused(&self) -> bool {
+        // SAFETY: takes nothing.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
+    }
+
+    /// Tells subscribers of `__keyevent@<db>__:<event>` about `key`, in the class of events that modules have.
+    pub fn notify(&self, event: &std::ffi::CStr, key: &Text) {
+        super::notify::keyspace_event(self, event, key);
+    }
+}
+
+/// The server as it was lent to the crate's own entry points.
+pub fn of_context(context: &redis_module::Context) -> Ctx {
+    // SAFETY: the crate lends the context of the callback that runs, and the caller uses it no longer.
+    unsafe { Ctx::lent(context.ctx) }
+}
+
+/// 8 random bytes from the server.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the server writes exactly as many bytes as it is told.
+    unsafe { api!(RedisModule_GetRandomBytes(bytes.as_mut_ptr(), bytes.len())) };
+    u64::from_ne_bytes(bytes)
+}

@@ -1,0 +1,47 @@
+//! The one door to the server. Every `unsafe` line of the module is behind it.
+//!
+//! The rest of the module sees typed keys, strings with an owner, effects that cannot be forgotten, replies, timers
+//! and events; it never sees a raw pointer.
+
+mod alloc;
+mod block;
+mod call;
+mod clock;
+mod command;
+mod config;
+mod ctx;
+
+mod events;
+mod key;
+mod main_thread;
+mod notify;
+mod reply;
+mod scan;
+mod text;
+mod timer;
+
+pub use alloc::ServerAlloc;
+pub use block::{BlockedReply, Waiting};
+pub use clock::{boot_us, wall_us};
+pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
+pub use config::{load_configs, register_setting, SettingText};
+pub use ctx::{of_context, random, Ctx, Level};
+
+pub use events::{subscribe, Events, KeyEvent};
+pub use key::{HashKey, ZsetKey};
+pub use main_thread::MainThread;
+pub use reply::Reply;
+pub use scan::{EntryScan, KeyspaceScan};
+pub use text::Text;
+pub use timer::TimerHandle;
+
+/// Calls a function of the server's module API.
+///
+/// The server fills the table of functions before it calls `RedisModule_OnLoad`, and every function named through
+/// this macro is there since Redis 7.0, so the `expect` cannot fire in a server that loads the module.
+macro_rules! api {
+    ($function:ident ( $($arg:expr),* $(,)? )) => {
+        (redis_module::raw::$function.expect(stringify!($function)))($($arg),*)
+    };
+}
+pub(crate) use api;

@@ -1,0 +1,76 @@
+//! Strings of the server.
+
+use super::api;
+use redis_module::raw;
+use std::ptr::{null_mut, NonNull};
+
+/// A string that the server made and counts; bytes of any value. Cloning it copies a reference, not the bytes.
+pub struct Text(NonNull<raw::RedisModuleString>);
+
+impl Text {
+    pub fn new(bytes: &[u8]) -> Text {
+        // SAFETY: pointer and length are those of a live slice; the server copies the bytes and never returns null.
+        unsafe { Text::owned(api!(RedisModule_CreateString(null_mut(), bytes.as_ptr().cast(), bytes.len()))) }
+    }
+
+    pub fn of_integer(value: i64) -> Text {
+        // SAFETY: no context is needed; the server never returns null.
+        unsafe { Text::owned(api!(RedisModule_CreateStringFromLongLong(null_mut(), value))) }
+    }
+
+    /// Takes over one reference.
+    ///
+    /// # Safety
+    /// `ptr` is a live string of the server, and the caller gives one reference of it away.
+    pub(super) unsafe fn owned(ptr: *mut raw::RedisModuleString) -> Text {
+        Text(NonNull::new(ptr).expect("the server returned no string"))
+    }
+
+    /// Adds a reference to a string that somebody else owns.
+    ///
+    /// # Safety
+    /// `ptr` is a live string of the server.
+    pub(super) unsafe fn shared(ptr: *mut raw::RedisModuleString) -> Text {
+        // SAFETY: the caller's promise.
+        unsafe {
+            api!(RedisModule_RetainString(null_mut(), ptr));
+            Text::owned(ptr)
+        }
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
+        self.0.as_ptr()
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the string lives as long as `self`.
+        unsafe { bytes_of(self.raw()) }
+    }
+}
+
+/// The bytes of a string of the server.
+///
+/// # Safety
+/// `ptr` is a live string that outlives `'a` and is not changed meanwhile.
+pub(super) unsafe fn bytes_of<'a>(ptr: *const raw::RedisModuleString) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: the caller's promise; the server returns a pointer to `len` bytes.
+    unsafe {
+        let start = api!(RedisModule_StringPtrLen(ptr, &mut len));
+        std::slice::from_raw_parts(start.cast(), len)
+    }
+}
+
+impl Clone for Text {
+    fn clone(&self) -> Text {
+        // SAFETY: `self` holds a reference, so the string is live.
+        unsafe { Text::shared(self.raw()) }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        // SAFETY: gives back the one reference that `self` holds.
+        unsafe { api!(RedisModule_FreeString(null_mut(), self.raw())) }
+    }
+}

@@ -1,0 +1,300 @@
+//! What no command may choke on: keys of other types, huge arguments, missing arguments, noise.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crate::common::queue::companion_key;
+use crate::common::*;
+use crate::{args, err, ok};
+
+pub const COMPANIONS: [&str; 6] = ["due", "leased", "jobs", "ids", "dead", "dead:at"];
+
+/// Every command with arguments that would do something, given a receipt and an id.
+pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    vec![
+        ("PUSH", args!["x"]),
+        ("PUSH", args!["x", "ID", "mine"]),
+        ("PUSH", args!["x", "ID", id, "REPLACE"]),
+        ("MPUSH", args!["PAYLOADS", "a", "b"]),
+        ("MPUSH", args!["JOBS", "", 0, "a", "yours", 5, "b"]),
+        ("CLAIM", args!["COUNT", 5]),
+        ("ACK", args![receipt]),
+        ("RETRY", args![receipt]),
+        ("RELEASE", args!["RECEIPTS", receipt]),
+        ("FAIL", args![receipt]),
+        ("EXTEND", args![5000, receipt]),
+        ("STATS", args![]),
+        ("GET", args![id]),
+        ("CHECK", args![]),
+    ]
+}
+
+/// Puts something of another type under `key`.
+fn spoil(q: &mut Queue, key: &[u8], kind: &str) {
+    let words = match kind {
+        "string" => args!["SET", key, "x"],
+        "list" => args!["RPUSH", key, "x"],
+        "set" => args!["SADD", key, "x"],
+        "zset" => args!["ZADD", key, 1, "x"],
+        "hash" => args!["HSET", key, "x", "y"],
+        _ => args!["XADD", key, "*", "x", "y"],
+    };
+    q.raw::<redis::Value>(words);
+}
+
+const KINDS: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
+
+#[test]
+fn a_key_of_another_type_is_wrongtype_and_untouched() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    ok!(q, "PUSH", "dead", "ID", "gone");
+    let job = q.claim();
+    q.fail(&job.receipt);
+    ok!(q, "PUSH", "due", "DELAY", "1h");
+    let held = q.push_and_claim("held");
+    q.unwatched();
+    let header = q.name.clone();
+    let mut keys = vec![(header, "hash")];
+    for companion in COMPANIONS {
+        let kind = match companion {
+            "jobs" | "dead" => "hash",
+            _ => "zset",
+        };
+        keys.push((q.key(companion), kind));
+    }
+    for (key, own) in keys {
+        for kind in KINDS.into_iter().filter(|kind| *kind != own) {
+            q.raw::<()>(args!["RENAME", &key, "aside"]);
+            spoil(&mut q, &key, kind);
+            for (name, words) in all_commands(&held.receipt, &held.id) {
+                let e = q.err(name, words);
+                assert_error(&e, "WRONGTYPE", &[]);
+            }
+            q.raw::<i64>(args!["DEL", &key]);
+            q.raw::<()>(args!["RENAME", "aside", &key]);
+        }
+    }
+    q.watched();
+    assert_eq!(q.ack(&held.receipt), 1);
+}
+
+#[test]
+fn a_foreign_hash_under_the_name_is_wrongtype() {
+    let server = Server::start();
+    let mut q = server.queue("user:1");
+    q.unwatched();
+    q.raw::<i64>(args!["HSET", "user:1", "name", "somebody", "made", 5]);
+    let receipt = server.queue("other").push_and_claim("x").receipt;
+    for (name, words) in all_commands(&receipt, "some") {
+        let e = q.err(name, words);
+        assert_error(&e, "WRONGTYPE", &[]);
+    }
+}
+
+#[test]
+fn timers_leave_keys_of_other_types_alone() {
+    let mut server = Server::builder().set("purge-interval", "10").set("stale-after", "1").start();
+    let kinds = ["string", "list", "set", "stream", "zset", "hash"];
+    for (companion, kind) in COMPANIONS.into_iter().zip(kinds) {
+        let mut q = server.queue(format!("spoiled-{companion}"));
+        q.unwatched();
+        for n in 0..3 {
+            ok!(q, "PUSH", n, "ID", format!("id-{n}"), "KEEP", 1);
+        }
+        q.claim_with(args!["COUNT", 2, "LEASE", 1]);
+        let key = q.key(companion);
+        q.raw::<i64>(args!["DEL", &key]);
+        spoil(&mut q, &key, kind);
+    }
+    // The healthy queue beside them is served all the same.
+    let mut q = server.queue("healthy");
+    q.push("x");
+    let job = q.claim_and_lapse();
+    assert_eq!(q.ack(&job.receipt), 1);
+    server.assert_alive();
+    let kept = server.dump();
+    for (companion, kind) in COMPANIONS.into_iter().zip(kinds) {
+        let key = companion_key(format!("spoiled-{companion}").as_bytes(), companion);
+        let (content, _) = &kept.0[&(0, key)];
+        let found = match content {
+            dump::Content::Hash(_) => "hash",
+            dump::Content::Zset(_) => "zset",
+            dump::Content::Other(kind, _) => kind,
+        };
+        assert_eq!(found, kind, "{companion}");
+    }
+}
+
+#[test]
+fn too_few_arguments() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    for (name, words) in [
+        ("PUSH", args![]),
+        ("MPUSH", args![]),
+        ("MPUSH", args!["PAYLOADS"]),
+        ("ACK", args![]),
+        ("RETRY", args![]),
+        ("RELEASE", args![]),
+        ("RELEASE", args!["RECEIPTS"]),
+        ("FAIL", args![]),
+        ("EXTEND", args![]),
+        ("EXTEND", args![5]),
+        ("GET", args![]),
+    ] {
+        assert_error(&q.err(name, words), "ERR", &[]);
+    }
+    for name in ["PUSH", "MPUSH", "CLAIM", "ACK", "RETRY", "RELEASE", "FAIL", "EXTEND", "STATS", "GET", "CHECK"] {
+        let e = redis::cmd(&format!("DQ.{name}")).query::<redis::Value>(&mut q.con).expect_err("there is no queue");
+        assert!(error_text(&e).contains("wrong number of arguments"), "{e}");
+    }
+}
+
+/// Sends a command whose argument number `huge` has `size` bytes; gives the first line of the
+/// reply. The argument is streamed, so that the test does not hold it.
+fn send_huge(server: &Server, words: &[&[u8]], huge: usize, size: usize) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
+    let mut head = format!("*{}\r\n", words.len()).into_bytes();
+    let chunk = vec![b'x'; 1 << 20];
+    for (i, word) in words.iter().enumerate() {
+        if i != huge {
+            head.extend(format!("${}\r\n", word.len()).into_bytes());
+            head.extend_from_slice(word);
+            head.extend(b"\r\n");
+            continue;
+        }
+        head.extend(format!("${size}\r\n").into_bytes());
+        stream.write_all(&head).expect("the server reads");
+        head.clear();
+        let mut left = size;
+        while left > 0 {
+            let now = left.min(chunk.len());
+            stream.write_all(&chunk[..now]).expect("the server reads");
+            left -= now;
+        }
+        head.extend(b"\r\n");
+    }
+    stream.write_all(&head).expect("the server reads");
+    let mut line = Vec::new();
+    let mut byte = [0u8];
+    while stream.read_exact(&mut byte).is_ok() && byte[0] != b'\r' {
+        line.push(byte[0]);
+    }
+    String::from_utf8(line).expect("an error is text")
+}
+
+#[test]
+fn arguments_of_half_a_gigabyte() {
+    const HUGE: usize = 512 << 20;
+    let mut server = Server::start();
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("x");
+    let r = job.receipt.as_bytes();
+    let before = server.dump();
+    let line = send_huge(&server, &[b"DQ.PUSH", b"q", b""], 2, HUGE);
+    assert!(line.starts_with("-DQSIZE "), "{line}");
+    for (words, huge) in [
+        (vec![&b"DQ.PUSH"[..], b"", b"x"], 1),
+        (vec![&b"DQ.PUSH"[..], b"q", b"x", b""], 3),
+        (vec![&b"DQ.PUSH"[..], b"q", b"x", b"ID", b""], 4),
+        (vec![&b"DQ.CLAIM"[..], b"q", b"COUNT", b""], 3),
+        (vec![&b"DQ.ACK"[..], b"q", r, b""], 3),
+        (vec![&b"DQ.EXTEND"[..], b"q", b"", r], 2),
+    ] {
+        let line = send_huge(&server, &words, huge, HUGE);
+        assert!(line.starts_with("-ERR "), "{line}");
+        assert!(line.len() < 1000, "an error of {} bytes", line.len());
+    }
+    assert_eq!(server.dump(), before);
+    server.assert_alive();
+}
+
+#[test]
+fn huge_texts_are_cut() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("x");
+    let line = send_huge(&server, &[b"DQ.FAIL", b"q", job.receipt.as_bytes(), b"ERROR", b""], 4, 64 << 20);
+    assert_eq!(line, "+OK");
+    assert_eq!(q.letter(&job.id).1.error.map(|e| e.len()), Some(65_536));
+}
+
+#[test]
+fn errors_show_a_short_and_printable_form_of_what_was_sent() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let mut option = vec![b'%', b's', 0, 0xff, b'\r', b'\n'];
+    option.extend(vec![b'z'; 5000]);
+    let e = err!(q, "PUSH", "x", &option[..], 1);
+    assert!(e.len() < 1000, "an error of {} bytes", e.len());
+    q.push("the connection is in step still");
+}
+
+#[test]
+fn noise_never_harms() {
+    let mut server = Server::start();
+    let mut q = server.queue("q");
+    let held = q.push_and_claim("held");
+    // A generator with a fixed seed: the same noise in each run.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    let words: Vec<Vec<u8>> = args![
+        "",
+        "q",
+        "x",
+        "ID",
+        "KEEP",
+        "NX",
+        "REPLACE",
+        "DELAY",
+        "AT",
+        "RETRIES",
+        "LEASE",
+        "BACKOFF",
+        "COUNT",
+        "PAYLOADS",
+        "JOBS",
+        "RECEIPTS",
+        "EACH",
+        "ERROR",
+        "STACK",
+        "0",
+        "1",
+        "-1",
+        "5s",
+        "9223372036854775807",
+        "18446744073709551615",
+        "1.5",
+        "%s%n",
+        "1000",
+        "BLOCK",
+        "RESULT",
+        &b"\0"[..],
+        &b"\xff\xfe"[..],
+        &held.receipt,
+        &held.id
+    ];
+    let names = ["PUSH", "MPUSH", "CLAIM", "ACK", "RETRY", "RELEASE", "FAIL", "EXTEND", "STATS", "GET", "CHECK"];
+    let mut answers = [0, 0];
+    for _ in 0..20_000 {
+        let name = names[random(names.len() as u64) as usize];
+        let count = random(7);
+        let picked = (0..count).map(|_| words[random(words.len() as u64) as usize].clone()).collect();
+        match q.call(name, picked) {
+            Ok(_) => answers[0] += 1,
+            Err(e) => {
+                let _ = error_text(&e);
+                answers[1] += 1;
+            }
+        }
+    }
+    assert!(answers.iter().all(|n| *n > 100), "{answers:?}");
+    server.assert_alive();
+    q.check_clean();
+}

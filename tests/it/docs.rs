@@ -1,0 +1,231 @@
+//! What the server tells about the commands: COMMAND DOCS, INFO, GETKEYS, arity, ACL.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::Value;
+
+use crate::args;
+use crate::common::*;
+
+/// Name, arity (several are right where the contract leaves room), flags it must have, flags it
+/// must not have, tokens of its arguments.
+type Facts = (
+    &'static str,
+    &'static [i64],
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+const COMMANDS: [Facts; 11] = [
+    (
+        "push",
+        &[-3],
+        &["write", "denyoom"],
+        &["readonly"],
+        &[
+            "ID", "KEEP", "NX", "REPLACE", "DELAY", "AT", "RETRIES", "LEASE", "BACKOFF",
+        ],
+    ),
+    (
+        "mpush",
+        &[-4],
+        &["write", "denyoom"],
+        &["readonly"],
+        &[
+            "DELAY", "AT", "RETRIES", "LEASE", "BACKOFF", "PAYLOADS", "JOBS",
+        ],
+    ),
+    ("claim", &[-2], &["write"], &["denyoom", "readonly"], &["COUNT", "LEASE"]),
+    ("ack", &[-3], &["write"], &["denyoom", "readonly"], &["EACH"]),
+    (
+        "retry",
+        &[-3],
+        &["write"],
+        &["denyoom", "readonly"],
+        &["DELAY", "ERROR", "STACK"],
+    ),
+    (
+        "release",
+        &[-4],
+        &["write"],
+        &["denyoom", "readonly"],
+        &["DELAY", "RECEIPTS"],
+    ),
+    ("fail", &[-3], &["write"], &["denyoom", "readonly"], &["ERROR", "STACK"]),
+    ("extend", &[-4], &["write"], &["denyoom", "readonly"], &[]),
+    ("stats", &[2], &["readonly"], &["write", "denyoom"], &[]),
+    ("get", &[3], &["readonly"], &["write", "denyoom"], &[]),
+    ("check", &[2, -2], &["readonly"], &["write", "denyoom"], &[]),
+];
+
+#[test]
+fn the_module_has_exactly_these_commands() {
+    let server = Server::start();
+    let reply = server.run(&["COMMAND", "LIST", "FILTERBY", "MODULE", "dq"]);
+    let found: BTreeSet<String> = list(&reply).iter().map(|v| text(v).to_lowercase()).collect();
+    let expected: BTreeSet<String> = COMMANDS.iter().map(|(name, ..)| format!("dq.{name}")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn command_info_says_arity_flags_and_key() {
+    let server = Server::start();
+    for (name, arity, has, has_not, _) in COMMANDS {
+        let reply = server.run(&["COMMAND", "INFO", &format!("dq.{name}")]);
+        let info = list(&list(&reply)[0]);
+        assert_eq!(text(&info[0]), format!("dq.{name}"));
+        assert!(arity.contains(&int(&info[1])), "{name}: {:?}", info[1]);
+        let flags: BTreeSet<String> = list(&info[2]).iter().map(text).collect();
+        for flag in has {
+            assert!(flags.contains(*flag), "{name}: {flags:?} without {flag}");
+        }
+        for flag in has_not {
+            assert!(!flags.contains(*flag), "{name}: {flags:?} with {flag}");
+        }
+        assert!(flags.contains("module"), "{name}: {flags:?}");
+        let keys: Vec<i64> = info[3..6].iter().map(int).collect();
+        assert_eq!(keys, [1, 1, 1], "{name}: first key, last key, step");
+    }
+}
+
+#[test]
+fn getkeys_finds_the_queue() {
+    let server = Server::start();
+    let receipt = server.queue("other").push_and_claim("x").receipt;
+    let mut con = server.conn();
+    for (name, words) in super::bad_input::all_commands(&receipt, "some") {
+        for call in ["GETKEYS", "GETKEYSANDFLAGS"] {
+            let reply: Value = redis::cmd("COMMAND")
+                .arg(call)
+                .arg(format!("DQ.{name}"))
+                .arg("the-queue")
+                .arg(words.clone())
+                .query(&mut con)
+                .unwrap_or_else(|e| panic!("{call} of {name}: {e}"));
+            let keys = list(&reply);
+            assert_eq!(keys.len(), 1, "{name}");
+            if call == "GETKEYS" {
+                assert_eq!(text(&keys[0]), "the-queue", "{name}");
+                continue;
+            }
+            let key = list(&keys[0]);
+            assert_eq!(text(&key[0]), "the-queue", "{name}");
+            let flags: Vec<String> = list(&key[1]).iter().map(text).collect();
+            let reads = ["STATS", "GET", "CHECK"].contains(&name);
+            let access = if reads { "RO" } else { "RW" };
+            assert!(flags.iter().any(|flag| flag == access), "{name}: {flags:?}");
+        }
+    }
+}
+
+#[test]
+fn arity_is_enforced() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    for (name, arity, ..) in COMMANDS {
+        let least = arity[0].unsigned_abs() as usize;
+        for count in 1..least {
+            let mut command = redis::cmd(&format!("DQ.{name}"));
+            for _ in 1..count {
+                command.arg("q");
+            }
+            let e = command.query::<Value>(&mut q.con).expect_err("too few");
+            assert!(
+                error_text(&e).contains("wrong number of arguments"),
+                "{name} with {count}: {e}"
+            );
+        }
+    }
+    for (name, extra) in [("STATS", args!["x"]), ("GET", args!["a", "b"])] {
+        let e = q.err(name, extra);
+        assert!(e.contains("wrong number of arguments"), "{name}: {e}");
+    }
+}
+
+/// Every token among these arguments, however deep.
+fn tokens(arguments: &Value, found: &mut BTreeSet<String>) {
+    for argument in list(arguments) {
+        let fields: BTreeMap<String, Value> = pairs(&argument).into_iter().collect();
+        assert!(fields.contains_key("name"), "{fields:?}");
+        assert!(fields.contains_key("type"), "{fields:?}");
+        if let Some(token) = fields.get("token") {
+            found.insert(text(token));
+        }
+        if let Some(inner) = fields.get("arguments") {
+            tokens(inner, found);
+        }
+    }
+}
+
+#[test]
+fn command_docs_tell_the_whole_syntax() {
+    let server = Server::start();
+    for (name, .., expected) in COMMANDS {
+        let full = format!("dq.{name}");
+        let reply = server.run(&["COMMAND", "DOCS", &full]);
+        let docs = pairs(&reply);
+        assert_eq!(docs.len(), 1, "{name}");
+        assert_eq!(docs[0].0, full);
+        let docs: BTreeMap<String, Value> = pairs(&docs[0].1).into_iter().collect();
+        let summary = text(&docs["summary"]);
+        assert!(summary.len() > 10, "{name}: {summary}");
+        assert!(!text(&docs["since"]).is_empty(), "{name}");
+        assert!(text(&docs["complexity"]).contains('O'), "{name}");
+        assert_eq!(text(&docs["group"]), "module");
+        assert_eq!(text(&docs["module"]), "dq");
+        let arguments = &docs["arguments"];
+        let first: BTreeMap<String, Value> = pairs(&list(arguments)[0]).into_iter().collect();
+        assert_eq!(text(&first["type"]), "key", "{name}");
+        let mut found = BTreeSet::new();
+        tokens(arguments, &mut found);
+        let expected: BTreeSet<String> = expected.iter().map(|t| t.to_string()).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_documented_token_is_understood() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    for (name, .., tokens) in COMMANDS {
+        for token in tokens {
+            // An option that is known is not reported as unknown, whatever else is wrong.
+            let mut command = redis::cmd(&format!("DQ.{name}"));
+            command.arg("q").arg("x").arg(token).arg("y").arg("z");
+            if let Err(e) = command.query::<Value>(&mut q.con) {
+                let error = error_text(&e);
+                assert!(!error.contains(&format!("unknown option '{token}'")), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_acl_pattern_on_the_queue_is_enough() {
+    let server = Server::start();
+    server.run(&[
+        "ACL", "SETUSER", "worker", "on", ">secret", "~mail", "+dq.push", "+dq.claim", "+dq.ack",
+    ]);
+    let mut q = server.queue("mail");
+    q.unwatched();
+    redis::cmd("AUTH")
+        .arg("worker")
+        .arg("secret")
+        .exec(&mut q.con)
+        .expect("the user is there");
+    let id = text(&q.ok("PUSH", args!["x"]));
+    let jobs: Vec<Job> = list(&q.ok("CLAIM", args![])).iter().map(Job::of).collect();
+    assert_eq!(jobs[0].id, id);
+    assert_eq!(int(&q.ok("ACK", args![&jobs[0].receipt])), 1);
+    let e = q.call("STATS", args![]).expect_err("not allowed");
+    assert_error(&error_text(&e), "NOPERM", &[]);
+    q.name = b"other".to_vec();
+    let e = q.call("PUSH", args!["x"]).expect_err("not allowed");
+    assert_error(&error_text(&e), "NOPERM", &[]);
+    let e = redis::cmd("HGETALL")
+        .arg("dq:{mail}:jobs")
+        .query::<Value>(&mut q.con)
+        .expect_err("not allowed");
+    assert_error(&error_text(&e), "NOPERM", &[]);
+}

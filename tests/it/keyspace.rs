@@ -1,0 +1,253 @@
+//! What users do to the keys: RENAME, COPY, RESTORE, MOVE, FLUSH, SWAPDB, DEL, EXPIRE.
+
+use crate::common::queue::companion_key;
+use crate::common::*;
+use crate::{args, ok};
+
+use super::bad_input::COMPANIONS;
+
+/// The queue's keys that are there, with the names they have under `new`.
+fn keys(q: &mut Queue, new: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = vec![(q.name.clone(), new.to_vec())];
+    for companion in COMPANIONS {
+        all.push((q.key(companion), companion_key(new, companion)));
+    }
+    all.retain(|(key, _)| q.raw::<bool>(args!["EXISTS", key]));
+    all
+}
+
+/// A leased job, a delayed one, a letter and a taken id.
+fn furnish(q: &mut Queue, lease: &str) -> Job {
+    ok!(q, "PUSH", "far", "ID", "far", "DELAY", "1h");
+    let job = q.push_and_claim("dead");
+    q.fail(&job.receipt);
+    ok!(q, "PUSH", "held", "ID", "held");
+    q.claim_with(args!["LEASE", lease]).remove(0)
+}
+
+/// Waits, by the keys alone, for the lease of the furnished queue to end; then works on it.
+fn expect_served(q: &mut Queue) {
+    q.wait_lapse("held");
+    assert_eq!(q.record("held").lapses, 1);
+    let job = q.claim();
+    assert_eq!((job.id.as_str(), job.attempt), ("held", 2));
+    assert_eq!(q.ack(&job.receipt), 1);
+    assert_eq!(q.stats(["ready", "delayed", "leased", "dead"]), [0, 1, 0, 1]);
+}
+
+#[test]
+fn renamed_keys_are_found() {
+    let server = Server::start();
+    let mut q = server.queue("old");
+    furnish(&mut q, "500");
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for (from, to) in keys(&mut q, b"new") {
+        pipe.cmd("RENAME").arg(from).arg(to).ignore();
+    }
+    pipe.exec(&mut q.con).expect("the keys are renamed");
+    drop(q);
+    expect_served(&mut server.queue("new"));
+    let mut old = server.queue("old");
+    assert_eq!(old.stats(["ready", "delayed", "leased", "dead"]), [0; 4]);
+    old.push("a new life");
+    assert_eq!(old.claim().payload, b"a new life");
+}
+
+#[test]
+fn restored_keys_are_found() {
+    let first = Server::start();
+    let second = Server::start();
+    let mut q = first.queue("q");
+    let job = furnish(&mut q, "10m");
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for (key, _) in keys(&mut q, b"q") {
+        let dump: Vec<u8> = q.raw(args!["DUMP", &key]);
+        pipe.cmd("RESTORE").arg(key).arg(0).arg(dump).ignore();
+    }
+    let mut r = second.queue("q");
+    pipe.exec(&mut r.con).expect("the keys are restored");
+    assert_eq!(r.extend(1, &job.receipt), 1);
+    expect_served(&mut r);
+}
+
+#[test]
+fn restored_keys_are_found_without_a_command() {
+    let first = Server::with_grace().set("takeover-grace", "1h").start();
+    let second = Server::start();
+    let mut q = first.queue("q");
+    furnish(&mut q, "1");
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for (key, _) in keys(&mut q, b"q") {
+        let dump: Vec<u8> = q.raw(args!["DUMP", &key]);
+        pipe.cmd("RESTORE").arg(key).arg(0).arg(dump).ignore();
+    }
+    let mut con = second.conn();
+    pipe.exec(&mut con).expect("the keys are restored");
+    expect_served(&mut second.queue("q"));
+}
+
+#[test]
+fn copied_keys_are_found_and_both_queues_live() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    furnish(&mut q, "500");
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for (from, to) in keys(&mut q, b"copy") {
+        pipe.cmd("COPY").arg(from).arg(to).ignore();
+    }
+    pipe.exec(&mut q.con).expect("the keys are copied");
+    expect_served(&mut q);
+    expect_served(&mut server.queue("copy"));
+}
+
+#[test]
+fn moved_keys_are_found() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    furnish(&mut q, "500");
+    let mut pipe = redis::pipe();
+    pipe.atomic();
+    for (key, _) in keys(&mut q, b"q") {
+        pipe.cmd("MOVE").arg(key).arg(3).ignore();
+    }
+    pipe.exec(&mut q.con).expect("the keys are moved");
+    drop(q);
+    expect_served(&mut server.queue_in(3, "q"));
+    assert_eq!(server.queue("q").stats(["ready", "leased", "dead"]), [0; 3]);
+}
+
+#[test]
+fn swapped_databases_are_told_apart() {
+    let server = Server::start();
+    let mut zero = server.queue_in(0, "q");
+    furnish(&mut zero, "500");
+    let mut two = server.queue_in(2, "q");
+    two.push("other");
+    drop((zero, two));
+    server.run(&["SWAPDB", "0", "2"]);
+    expect_served(&mut server.queue_in(2, "q"));
+    let mut zero = server.queue_in(0, "q");
+    assert_eq!(zero.claim().payload, b"other");
+    zero.push("more");
+    assert_eq!(zero.claim_n(5).len(), 1);
+}
+
+#[test]
+fn a_flush_leaves_no_ghosts() {
+    let mut server = Server::start();
+    for how in [
+        &["FLUSHALL"][..],
+        &["FLUSHALL", "ASYNC"],
+        &["FLUSHDB"],
+        &["FLUSHDB", "SYNC"],
+    ] {
+        let mut q = server.queue("q");
+        let job = furnish(&mut q, "50");
+        server.run(how);
+        assert_eq!(q.stats(["ready", "delayed", "leased", "dead", "memory-bytes"]), [0; 5]);
+        assert_eq!(q.ack(&job.receipt), 0);
+        assert!(q.claim_n(5).is_empty());
+        assert_eq!(text(&ok!(q, "PUSH", "again", "ID", "held", "NX")), "held");
+        let again = q.claim_and_lapse();
+        assert_eq!(again.payload, b"again");
+        q.claim();
+        assert_eq!(q.ack(&job.receipt), 0, "a receipt from before the flush");
+        server.run(&["FLUSHALL"]);
+    }
+    server.assert_alive();
+}
+
+#[test]
+fn queues_in_every_database_are_apart() {
+    let server = Server::start();
+    for db in [0, 1, 15] {
+        let mut q = server.queue_in(db, "q");
+        q.push(db);
+        let job = q.claim_with(args!["LEASE", 1]).remove(0);
+        q.wait_lapse(&job.id);
+    }
+    for db in [0, 1, 15] {
+        let mut q = server.queue_in(db, "q");
+        assert_eq!(q.stats(["ready", "lapsed", "pushed"]), [1, 1, 1]);
+        assert_eq!(q.claim().payload, db.to_string().as_bytes());
+    }
+}
+
+#[test]
+fn a_missing_header_means_defaults_and_stops_nothing() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("held");
+    q.push("due");
+    q.raw::<i64>(args!["DEL", "q"]);
+    assert_eq!(q.ack(&job.receipt), 1);
+    let job = q.claim();
+    assert_eq!((&job.payload[..], job.lease_ms), (&b"due"[..], 30_000));
+    ok!(q, "EXTEND", 1, &job.receipt);
+    q.wait_lapse(&job.id);
+    assert_eq!(q.stats(["ready", "lapsed"]), [1, 1]);
+}
+
+#[test]
+fn a_header_that_went_while_jobs_exist_is_made_again() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    ok!(q, "PUSH", "x", "DELAY", "1h");
+    let made: String = q.raw(args!["HGET", "q", "made"]);
+    for how in [args!["DEL", "q"], args!["UNLINK", "q"], args!["PEXPIRE", "q", 1]] {
+        q.raw::<i64>(how);
+        q.wait_key("", true);
+        let header: Vec<String> = q.raw(args!["HMGET", "q", "dq", "made"]);
+        assert_eq!(header, ["1".to_string(), made.clone()], "as last known");
+        assert_eq!(q.raw::<i64>(args!["PTTL", "q"]), -1, "for good");
+    }
+}
+
+#[test]
+fn a_push_makes_a_missing_header() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.push("x");
+    q.claim();
+    server.run(&["FLUSHALL"]);
+    q.push("y");
+    assert_eq!(q.raw::<String>(args!["HGET", "q", "dq"]), "1");
+}
+
+#[test]
+fn deleted_companions_lose_what_they_held_and_nothing_else() {
+    let mut server = Server::start();
+    for companion in COMPANIONS {
+        let mut q = server.queue(format!("q-{companion}"));
+        let held = furnish(&mut q, "50");
+        q.unwatched();
+        q.raw::<i64>(args!["DEL", q.key(companion)]);
+        let healthy = q.push("healthy");
+        let jobs = wait_until("a job", || {
+            let jobs = q.claim_n(100);
+            jobs.iter().any(|job| job.id == healthy).then_some(jobs)
+        });
+        for job in jobs {
+            assert!(job.payload == b"healthy" || job.payload == b"held", "{job:?}");
+            assert_eq!(q.ack(&job.receipt), 1);
+        }
+        let _ = q.call("ACK", args![&held.receipt]);
+        ok!(q, "STATS");
+        ok!(q, "CHECK");
+    }
+    server.assert_alive();
+}
+
+#[test]
+fn a_hand_set_due_time_counts() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let id = text(&ok!(q, "PUSH", "x", "DELAY", "1h"));
+    assert!(q.claim_n(1).is_empty());
+    q.make_due(&id);
+    assert_eq!(q.claim().id, id);
+}
