@@ -31,6 +31,7 @@ fn load(context: &Context, args: &[RedisString]) -> Status {
 }
 
 fn register(ctx: &Ctx, args: &[RedisString]) -> Result<(), String> {
+    redis::log_panics();
     commands::ALL.iter().try_for_each(|command| redis::register(ctx, command))?;
     settings::ALL.iter().try_for_each(|setting| redis::register_setting(ctx, *setting))?;
     redis::load_configs(ctx)?;
@@ -45,6 +46,7 @@ fn register(ctx: &Ctx, args: &[RedisString]) -> Result<(), String> {
 fn unload(context: &Context) -> Status {
     engine::unload(&redis::of_context(context));
     settings::forget_shown();
+    redis::forget_panics();
     Status::Ok
 }
 

@@ -34,8 +34,9 @@ pub use state::State;
 
 use crate::redis::{Ctx, HashKey, Text, ZsetKey};
 
-/// An index entry without a readable job is put off by so long, so that it stops nobody and DQ.CHECK still shows it.
-const DANGLING_PUT_OFF_MS: u64 = 3_600_000;
+/// An index entry without a readable job is put off by so long, in ms: it stops nobody, DQ.CHECK still shows it, and
+/// a job that comes back meanwhile (RENAME and RESTORE move one key at a time) is not late for ever.
+const DANGLING_PUT_OFF_MS: u64 = 600_000;
 
 /// A queue, opened for one step. When it goes out of use, the effects of the step are handed to the server.
 pub struct Queue<'a> {
