@@ -1,0 +1,40 @@
+# Everything there is to do with this repository; `make help` lists it.
+
+# Where `make run` listens. Not 6379: Debian's own Redis may be there.
+PORT ?= 6380
+REDIS_SERVER ?= redis-server
+
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+MODULE := $(TARGET)/release/libdq.so
+RUN := $(TARGET)/run
+
+export REDIS_SERVER
+
+.PHONY: help build run test lint clean
+.DEFAULT_GOAL := help
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+build: ## Build the module: target/release/libdq.so.
+	@scripts/needs.sh build
+	cargo build --release --locked
+
+run: build ## Start a server with the module by redis.conf.example on PORT (6380); its data go to target/run/data.
+	@scripts/needs.sh run
+	@mkdir -p $(RUN)/data
+	@sed 's|^loadmodule .*|loadmodule "$(MODULE)"|' redis.conf.example >$(RUN)/redis.conf
+	exec $(REDIS_SERVER) $(RUN)/redis.conf --port $(PORT) --dir $(RUN)/data
+
+test: ## Run every test, in servers of its own on free ports.
+	@scripts/needs.sh test
+	cargo test --locked
+
+lint: ## Check format, clippy and documentation; each warning is an error.
+	@scripts/needs.sh lint
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+
+clean: ## Remove all that was built, and the data of `make run`.
+	cargo clean
