@@ -38,13 +38,18 @@ fn register(ctx: &Ctx, args: &[RedisString]) -> Result<(), String> {
     settings::take_arguments(&args.iter().map(RedisString::as_slice).collect::<Vec<_>>())?;
     settings::on_change(engine::settings_changed);
     redis::subscribe::<engine::ServerEvents>(ctx)?;
+    redis::report_info::<engine::NodeInfo>(ctx)?;
     engine::load(ctx);
     ctx.log(Level::Notice, concat!("dq: version ", env!("CARGO_PKG_VERSION"), " is loaded"));
     Ok(())
 }
 
 fn unload(context: &Context) -> Status {
-    engine::unload(&redis::of_context(context));
+    let ctx = redis::of_context(context);
+    if let Err(error) = engine::unload(&ctx) {
+        ctx.log(Level::Warning, &format!("dq: not unloaded: {error}"));
+        return Status::Err;
+    }
     settings::forget_shown();
     redis::forget_panics();
     Status::Ok

@@ -15,8 +15,7 @@
 //!
 //! O(N) with N entries in the queue.
 
-use super::options::queue;
-use crate::core::args::{unknown_option, Cursor};
+use super::options::only_queue;
 use crate::engine;
 use crate::queue::CheckWalk;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -35,11 +34,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
-    let mut rest = Cursor::new(args.bytes());
-    let name = queue(&mut rest).map_err(String::from)?;
-    if let Some(extra) = rest.next() {
-        return Err(unknown_option(extra).into());
-    }
+    let name = only_queue(args.bytes()).map_err(String::from)?;
     engine::begin_check(ctx, &name, reply_problems)
 }
 

@@ -18,7 +18,7 @@ use super::options::{caller_id, delay, payload, queue, JobOptions, MAX_PUSH, MAX
 use super::push::{reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
 use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
 use crate::engine;
-use crate::queue::NewJob;
+use crate::queue::{Due, NewJob};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::{settings, trampoline};
 
@@ -103,7 +103,7 @@ fn payloads(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJo
 
 fn own_jobs(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {
     let list = &args.bytes()[first..];
-    if options.delays() {
+    if options.sets_due() {
         return Err(ArgError::new("DELAY and AT cannot be given with JOBS, where each job has its own delay"));
     }
     if !list.len().is_multiple_of(JOB_ARGS) {
@@ -118,7 +118,7 @@ fn own_jobs(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJo
         }
         payload(body)?;
         let id = (!id.is_empty()).then(|| args.text(place));
-        Ok(NewJob { delay: delay("delay", wait)?, ..options.job(id, args.text(place + 2)) })
+        Ok(NewJob { due: Due::In(delay("delay", wait)?), ..options.job(id, args.text(place + 2)) })
     };
     list.chunks_exact(JOB_ARGS).enumerate().map(own_job).collect()
 }

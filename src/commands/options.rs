@@ -5,7 +5,7 @@ use crate::core::ids::{valid_caller_id, MAX_CALLER_ID};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
-use crate::queue::{NewJob, Taking};
+use crate::queue::{Due, NewJob, Taking};
 use crate::redis::{Ctx, Text};
 use crate::settings::{self, DAY};
 
@@ -24,6 +24,13 @@ const MAX_SPAN: u64 = 30 * DAY;
 /// The first argument, which names the queue.
 pub fn queue<'a>(args: &mut Cursor<'_, 'a>) -> Result<QueueName<'a>, ArgError> {
     Ok(QueueName::parse(args.value("queue")?)?)
+}
+
+/// The queue of a command that takes nothing else.
+pub fn only_queue<'a>(list: &[&'a [u8]]) -> Result<QueueName<'a>, ArgError> {
+    let mut rest = Cursor::new(list);
+    let name = queue(&mut rest)?;
+    rest.next().map_or(Ok(name), |extra| Err(args::unknown_option(extra)))
 }
 
 pub fn receipt(arg: &[u8]) -> Result<Receipt, ArgError> {
@@ -46,18 +53,17 @@ pub fn delay(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
     args::delay(option, arg, settings::MAX_DELAY.get())
 }
 
-/// The delay that leads to a system time in ms; 0 where it is over.
-fn delay_until(ctx: &Ctx, arg: &[u8]) -> Result<u64, ArgError> {
-    let at = args::unix_ms("AT", arg)?;
-    let delay = engine::queue_time_of(ctx, at).saturating_sub(engine::now(ctx));
+/// The queue time of a system time in ms, not too far ahead.
+fn due_at(ctx: &Ctx, arg: &[u8]) -> Result<Due, ArgError> {
+    let at = engine::queue_time_of(ctx, args::unix_ms("AT", arg)?);
     let most = settings::MAX_DELAY.get();
-    if delay > most {
+    if at.saturating_sub(engine::now(ctx)) > most {
         return Err(ArgError::with_code(
             "DQDELAY",
             format_args!("AT must be at most {most} ms (dq.max-delay) from now"),
         ));
     }
-    Ok(delay)
+    Ok(Due::At(at))
 }
 
 pub fn caller_id(arg: &[u8]) -> Result<(), ArgError> {
@@ -80,7 +86,7 @@ pub fn payload(payload: &[u8]) -> Result<(), ArgError> {
 /// The options that PUSH and MPUSH share.
 #[derive(Default)]
 pub struct JobOptions {
-    delay: Once<u64>,
+    due: Once<Due>,
     retries: Once<u32>,
     lease: Once<u64>,
     backoff: Once<(u64, u64)>,
@@ -93,8 +99,8 @@ impl JobOptions {
     /// Reads the option `name` and its values; `false` where it is none of these.
     pub fn read(&mut self, ctx: &Ctx, name: &[u8], rest: &mut Cursor) -> Result<bool, ArgError> {
         match name.to_ascii_uppercase().as_slice() {
-            b"DELAY" => self.set_delay("DELAY", delay("DELAY", rest.value("DELAY")?)?)?,
-            b"AT" => self.set_delay("AT", delay_until(ctx, rest.value("AT")?)?)?,
+            b"DELAY" => self.set_due("DELAY", Due::In(delay("DELAY", rest.value("DELAY")?)?))?,
+            b"AT" => self.set_due("AT", due_at(ctx, rest.value("AT")?)?)?,
             b"RETRIES" => {
                 let retries = args::count("RETRIES", rest.value("RETRIES")?, 0, MAX_RETRIES)?;
                 self.retries.set("RETRIES", u32::try_from(retries).unwrap_or(u32::MAX))?;
@@ -113,15 +119,16 @@ impl JobOptions {
         Ok(true)
     }
 
-    fn set_delay(&mut self, option: &str, delay: u64) -> Result<(), ArgError> {
-        if self.delay.is_set() {
+    fn set_due(&mut self, option: &str, due: Due) -> Result<(), ArgError> {
+        if self.due.is_set() {
             return Err(ArgError::new(format_args!("{option}: DELAY or AT may be given once, and only one of them")));
         }
-        self.delay.set(option, delay)
+        self.due.set(option, due)
     }
 
-    pub fn delays(&self) -> bool {
-        self.delay.is_set()
+    /// Whether DELAY or AT was given.
+    pub fn sets_due(&self) -> bool {
+        self.due.is_set()
     }
 
     /// Refuses what only means something for a caller's own id.
@@ -137,7 +144,7 @@ impl JobOptions {
         NewJob {
             id,
             payload,
-            delay: self.delay.get().unwrap_or(0),
+            due: self.due.get().unwrap_or(Due::In(0)),
             retries: self.retries.get(),
             lease: self.lease.get(),
             backoff: self.backoff.get(),

@@ -16,8 +16,7 @@
 //!
 //! O(log N) with N jobs in the queue.
 
-use super::options::queue;
-use crate::core::args::{unknown_option, Cursor};
+use super::options::only_queue;
 use crate::engine;
 use crate::queue::{Figures, State};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -36,13 +35,11 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
-    let mut rest = Cursor::new(args.bytes());
-    let name = queue(&mut rest).map_err(String::from)?;
-    if let Some(extra) = rest.next() {
-        return Err(unknown_option(extra).into());
-    }
-    let fields =
-        engine::look(ctx, &name, |queue, state| Ok(fields(queue.figures(settings::FAR_HORIZON.get()), state)))?;
+    let name = only_queue(args.bytes()).map_err(String::from)?;
+    let waiting = engine::waiting(ctx, &name);
+    let fields = engine::look(ctx, &name, |queue, state| {
+        Ok(fields(queue.figures(settings::FAR_HORIZON.get()), waiting, state))
+    })?;
     ctx.reply_map(fields.len());
     for (field, value) in fields {
         ctx.reply_bytes(field.as_bytes());
@@ -51,7 +48,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn fields(now: Figures, state: &State) -> [(&'static str, u64); 29] {
+fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 29] {
     let counted = &state.metrics;
     let far_alarm = settings::FAR_ALARM.limit().is_some_and(|alarm| now.far >= alarm);
     [
@@ -62,8 +59,8 @@ fn fields(now: Figures, state: &State) -> [(&'static str, u64); 29] {
         ("far", now.far),
         ("far-alarm", u64::from(far_alarm)),
         ("oldest-ready-age-ms", now.oldest_ready_age_ms),
-        ("waiting", 0),
-        ("paused", 0),
+        ("waiting", waiting as u64),
+        ("paused", u64::from(now.paused)),
         ("memory-bytes", now.memory_bytes),
         ("pushed", counted.pushed.get()),
         ("deduplicated", counted.deduplicated.get()),

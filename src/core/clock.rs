@@ -98,24 +98,37 @@ impl QueueClock {
         self.offset_us.unsigned_abs() > MAX_CLOSED_MS * US_PER_MS
     }
 
-    /// The queue time in ms at which the wall clock will show `at_wall_ms`, as long as nobody
-    /// sets it; `now_ms` where that has passed.
+    /// The queue time at which the wall clock will show `at_wall_us`, as long as nobody sets it; `now_us` where that has
+    /// passed. All in µs.
     ///
-    /// `wall_now_ms` and `now_ms` are wall and queue time at this moment. What is left of an
+    /// `wall_now_us` and `now_us` are wall and queue time at this moment. What is left of an
     /// offset by then is counted, so that slow closing does not shift the time that was asked for.
-    pub fn wall_to_queue(at_wall_ms: u64, wall_now_ms: u64, now_ms: u64) -> u64 {
-        let wait = at_wall_ms.saturating_sub(wall_now_ms);
-        let due = now_ms.saturating_add(wait);
-        let offset = wall_now_ms.abs_diff(now_ms);
-        if offset > MAX_CLOSED_MS {
+    pub fn wall_to_queue(at_wall_us: u64, wall_now_us: u64, now_us: u64) -> u64 {
+        let wait = at_wall_us.saturating_sub(wall_now_us);
+        let due = now_us.saturating_add(wait);
+        let offset = wall_now_us.abs_diff(now_us);
+        if offset > MAX_CLOSED_MS * US_PER_MS {
             return due;
         }
         let closed = offset.min(wait / CLOSING_PART);
-        if wall_now_ms > now_ms {
+        if wall_now_us > now_us {
             due.saturating_add(closed)
         } else {
             due.saturating_sub(closed)
         }
+    }
+
+    /// The boot time in µs at which the clock will show `at_us`, as long as nobody sets the wall clock; `boot_us`, which
+    /// is now, where it shows that already.
+    pub fn boot_at(&mut self, boot_us: u64, at_us: u64) -> u64 {
+        let wait = at_us.saturating_sub(self.now_us(boot_us));
+        let offset = if self.held() { 0 } else { self.offset_us.unsigned_abs() };
+        let boot_wait = if self.offset_us > 0 {
+            wait - offset.min(wait / (CLOSING_PART + 1))
+        } else {
+            wait.saturating_add(offset.min(wait / (CLOSING_PART - 1)))
+        };
+        boot_us.saturating_add(boot_wait)
     }
 
     fn advance(&mut self, boot_us: u64) {
@@ -390,7 +403,7 @@ mod tests {
         assert_eq!(turn(500, 1_000, 1_000), 1_000);
         assert_eq!(turn(0, 1_000, 1_100), 1_100);
         assert_eq!(turn(u64::MAX, 1_000, 1_000), u64::MAX);
-        let far = 2 * MAX_CLOSED_MS;
+        let far = 2 * MAX_CLOSED_MS * US_PER_MS;
         assert_eq!(turn(far + 5_000, far, 0), 5_000);
         assert_eq!(turn(5_000, 0, far), far + 5_000);
     }
@@ -405,7 +418,9 @@ mod tests {
             machine.look(Slew);
             let wall_ms = machine.at.wall_us / 1_000;
             let now_ms = machine.clock.now(machine.at.boot_us);
-            let due_ms = QueueClock::wall_to_queue(wall_ms + wait_ms, wall_ms, now_ms);
+            let due_us =
+                QueueClock::wall_to_queue((wall_ms + wait_ms) * US_PER_MS, wall_ms * US_PER_MS, now_ms * US_PER_MS);
+            let due_ms = due_us / US_PER_MS;
             machine.pass(wait_ms * 1_000);
             let then_ms = machine.clock.now(machine.at.boot_us);
             prop_assert!(due_ms.abs_diff(then_ms) <= 1, "{} {}", due_ms, then_ms);

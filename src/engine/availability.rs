@@ -11,12 +11,13 @@ pub struct Availability {
 }
 
 impl Availability {
-    /// The node takes writes. Where it did not before, the take-over grace begins.
+    /// The node takes writes. Where it did not before, the take-over grace begins, which counts as closed: workers that
+    /// were cut off are still on their way.
     pub fn open(&mut self, now: u64, grace: u64) {
         if !self.open {
             self.open = true;
-            self.openings.open(now);
             self.grace_until = now.saturating_add(grace);
+            self.openings.open(self.grace_until);
         }
     }
 
@@ -27,7 +28,7 @@ impl Availability {
         }
     }
 
-    /// Queue time jumped forward: nobody could claim in the gap, and leases get the grace.
+    /// Queue time jumped forward: nobody could claim in the gap, and workers get the grace.
     pub fn jumped(&mut self, from: u64, to: u64, grace: u64) {
         if self.open {
             self.close(from);
@@ -35,14 +36,21 @@ impl Availability {
         }
     }
 
+    /// Ends a grace that the setting, as it is now, would not give any more.
+    pub fn shorten_grace(&mut self, now: u64, grace: u64) {
+        if self.open && self.grace_until > now.saturating_add(grace) {
+            self.close(now);
+            self.open(now, grace);
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Until when no lease ends, in ms of queue time.
     pub fn grace_until(&self) -> u64 {
         self.grace_until
-    }
-
-    /// The grace as it is now set counts from the moment the node opened.
-    pub fn shorten_grace(&mut self, now: u64, grace: u64) {
-        self.grace_until = self.grace_until.min(now.saturating_add(grace));
     }
 
     /// The latest time from which on the node was open for `open_ms`.
@@ -67,15 +75,37 @@ mod tests {
     }
 
     #[test]
-    fn only_open_time_counts() {
+    fn only_open_time_after_the_grace_counts() {
         let mut node = Availability::default();
         assert_eq!(node.open_since(1000, 1), None);
-        node.open(1000, 0);
+        node.open(900, 100);
+        assert_eq!(node.open_since(1000, 1), None);
         node.close(1100);
-        node.open(2000, 0);
+        node.open(1900, 100);
         assert_eq!(node.open_since(2050, 50), Some(2000));
         assert_eq!(node.open_since(2050, 100), Some(1050));
         assert_eq!(node.open_since(2050, 151), None);
+    }
+
+    #[test]
+    fn closing_within_the_grace_leaves_no_open_time() {
+        let mut node = Availability::default();
+        node.open(900, 100);
+        node.close(950);
+        node.open(2000, 0);
+        assert_eq!(node.open_since(2010, 10), Some(2000));
+        assert_eq!(node.open_since(2010, 11), None);
+    }
+
+    #[test]
+    fn a_shorter_grace_ends_the_one_that_runs() {
+        let mut node = Availability::default();
+        node.open(1000, 5000);
+        node.shorten_grace(1100, 0);
+        assert_eq!(node.grace_until(), 1100);
+        assert_eq!(node.open_since(1200, 100), Some(1100));
+        node.shorten_grace(1300, 9000);
+        assert_eq!(node.grace_until(), 1100);
     }
 
     #[test]
@@ -84,6 +114,6 @@ mod tests {
         node.open(1000, 0);
         node.jumped(1100, 9000, 300);
         assert_eq!(node.grace_until(), 9300);
-        assert_eq!(node.open_since(9010, 110), Some(1000));
+        assert_eq!(node.open_since(9310, 110), Some(1000));
     }
 }

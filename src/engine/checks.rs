@@ -3,7 +3,7 @@
 use super::{Node, NODE};
 use crate::core::names::QueueName;
 use crate::queue::{CheckWalk, Fault, Progress, Queue, Slice, State};
-use crate::redis::{BlockedReply, Ctx, Reply, TimerHandle, Waiting};
+use crate::redis::{Ctx, Reply, TimerHandle, Wait, WaitKey, Waiting};
 use std::rc::Rc;
 
 /// Entries that are walked over at once, without making the client wait.
@@ -11,17 +11,44 @@ const AT_ONCE: usize = 1000;
 /// Between two slices of the walks, in ms.
 const PAUSE_MS: u64 = 1;
 
+/// Writes what a walk found.
+type ReplyWalk = fn(&Ctx, &CheckWalk);
+
 /// One walk under way.
 pub struct LongCheck {
     db: i32,
     state: Rc<State>,
     walk: CheckWalk,
-    waiting: Waiting,
-    reply: fn(&Ctx, &CheckWalk),
+    waiting: Waiting<CheckWait>,
+    reply: ReplyWalk,
+}
+
+/// The waiting of DQ.CHECK.
+pub struct CheckWait;
+
+impl Wait for CheckWait {
+    type Answer = Result<(CheckWalk, ReplyWalk), Fault>;
+
+    fn reply(ctx: &Ctx, answer: &Self::Answer) {
+        match answer {
+            Ok((walk, reply)) => reply(ctx, walk),
+            Err(fault) => ctx.reply_error(&fault.to_string()),
+        }
+    }
+
+    fn reply_timed_out(ctx: &Ctx) {
+        ctx.reply_error("UNBLOCKED the walk was not finished");
+    }
+
+    fn left(key: WaitKey) {
+        NODE.checks.borrow_mut().retain(|check| check.waiting.key() != key);
+    }
+
+    fn untold(_: Self::Answer) {}
 }
 
 /// Walks over a queue, and answers by `reply` at once or when the walk is over.
-pub fn begin(ctx: &Ctx, name: &QueueName, reply: fn(&Ctx, &CheckWalk)) -> Result<(), String> {
+pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String> {
     let (db, mut walk) = (ctx.db(), CheckWalk::default());
     let long = super::look(ctx, name, |queue, _| {
         let long = queue.entries() > AT_ONCE;
@@ -63,16 +90,12 @@ impl Node {
         ctx.select_db(check.db);
         let outcome = Queue::open(ctx, &check.state, self.now_us(ctx), self.cluster.get())
             .map(|mut queue| check.walk.step(&mut queue, slice));
-        let LongCheck { walk, waiting, reply, .. } = match outcome {
+        let answer = match outcome {
             Ok(Progress::More) => return Some(check),
-            Ok(Progress::Done) => check,
-            Err(fault) => {
-                check.waiting.answer(Box::new(move |ctx: &Ctx| ctx.reply_error(&fault.to_string())));
-                return None;
-            }
+            Ok(Progress::Done) => Ok((check.walk, check.reply)),
+            Err(fault) => Err(fault),
         };
-        let answer: BlockedReply = Box::new(move |ctx| reply(ctx, &walk));
-        waiting.answer(answer);
+        check.waiting.answer(answer);
         None
     }
 }

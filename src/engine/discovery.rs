@@ -4,7 +4,7 @@
 
 use super::index::{Index, Task};
 use super::schedule::Schedule;
-use super::{Node, HEARTBEAT_MS, NODE};
+use super::{Node, NODE};
 use crate::core::names::{self, QueueName};
 use crate::queue::Slice;
 use crate::redis::{Ctx, Events, KeyEvent, KeyspaceScan};
@@ -12,6 +12,8 @@ use crate::settings;
 
 /// Marks that are kept; more of them cost more than a walk.
 const MAX_MARKS: usize = 10_000;
+/// How long a mark waits for others to join it, in ms.
+const MARKS_WAIT_MS: u64 = 2;
 
 /// What is still to be looked at.
 #[derive(Default)]
@@ -80,6 +82,9 @@ impl Node {
             if let Ok(name) = QueueName::parse(&name) {
                 let number = index.adopt_name(db, &name, now);
                 index.meet(number, now);
+                if self.waiters.borrow().count(number) > 0 {
+                    index.schedule.set(Task::Serve(number), now);
+                }
             }
         }
     }
@@ -98,7 +103,7 @@ impl Index {
     /// Meets every queue anew, whatever was to be done before.
     pub(super) fn meet_all(&mut self, now: u64) {
         self.schedule = Schedule::default();
-        for number in self.numbers() {
+        for number in self.numbers_in(None) {
             self.meet(number, now);
         }
     }
@@ -130,19 +135,25 @@ impl Events for ServerEvents {
     }
 
     fn flushed(_: &Ctx, db: Option<i32>) {
-        let mut index = NODE.index.borrow_mut();
-        match db {
-            Some(db) => index.forget_db(db),
-            None => *index = Index::default(),
+        let numbers = NODE.index.borrow().numbers_in(db);
+        numbers
+            .into_iter()
+            .filter(|number| NODE.waiters.borrow().count(*number) == 0)
+            .for_each(|number| NODE.forget(number));
+    }
+
+    fn swapped(ctx: &Ctx, _: i32, _: i32) {
+        if NODE.is_acting() {
+            let now = NODE.now(ctx);
+            NODE.discovery.borrow_mut().scan_all();
+            NODE.meet_all(now);
+            NODE.wake_by(ctx, now);
         }
     }
 
-    fn swapped(ctx: &Ctx, first: i32, second: i32) {
-        NODE.index.borrow_mut().swap_dbs(first, second);
-        if NODE.is_acting() {
-            NODE.discovery.borrow_mut().scan_all();
-            NODE.wake_by(ctx, NODE.now(ctx));
-        }
+    fn tick(ctx: &Ctx) {
+        NODE.begin(ctx);
+        NODE.turn_if_held_back(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
@@ -155,7 +166,7 @@ impl Events for ServerEvents {
         };
         if let Some(name) = name {
             NODE.discovery.borrow_mut().mark(db, name);
-            NODE.wake_by(ctx, NODE.now(ctx).saturating_add(HEARTBEAT_MS / 100));
+            NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));
         }
     }
 }

@@ -14,6 +14,8 @@ pub type QueueNumber = u64;
 pub enum Task {
     /// A queue was found, or its header went.
     Meet(QueueNumber),
+    /// A job is due that somebody waits for.
+    Serve(QueueNumber),
     /// Leases end.
     Leases(QueueNumber),
     /// Stale jobs, free ids, old letters, a header that went missing or is of no more use.
@@ -23,7 +25,7 @@ pub enum Task {
 impl Task {
     pub fn number(self) -> QueueNumber {
         match self {
-            Task::Meet(number) | Task::Leases(number) | Task::Upkeep(number) => number,
+            Task::Meet(number) | Task::Serve(number) | Task::Leases(number) | Task::Upkeep(number) => number,
         }
     }
 }
@@ -89,34 +91,18 @@ impl Index {
             if let Some(names) = self.by_name.get_mut(&known.db) {
                 names.remove(known.state.name());
             }
-            for task in [Task::Meet(number), Task::Leases(number), Task::Upkeep(number)] {
+            for task in [Task::Meet(number), Task::Serve(number), Task::Leases(number), Task::Upkeep(number)] {
                 self.schedule.remove(&task);
             }
         }
     }
 
-    pub fn forget_db(&mut self, db: i32) {
-        let numbers: Vec<_> = self.by_name.get(&db).into_iter().flat_map(|names| names.values().copied()).collect();
-        for number in numbers {
-            self.forget(number);
-        }
+    /// The queues of one database, or of all.
+    pub fn numbers_in(&self, db: Option<i32>) -> Vec<QueueNumber> {
+        self.by_number.values().filter(|known| db.is_none_or(|db| db == known.db)).map(|known| known.number).collect()
     }
 
-    /// SWAPDB: the queues of one database are those of the other.
-    pub fn swap_dbs(&mut self, first: i32, second: i32) {
-        let (names_first, names_second) = (self.by_name.remove(&first), self.by_name.remove(&second));
-        for (names, db) in [(names_first, second), (names_second, first)] {
-            let Some(names) = names else { continue };
-            for number in names.values() {
-                if let Some(known) = self.by_number.get_mut(number) {
-                    known.db = db;
-                }
-            }
-            self.by_name.insert(db, names);
-        }
-    }
-
-    pub fn numbers(&self) -> Vec<QueueNumber> {
-        self.by_number.keys().copied().collect()
+    pub fn len(&self) -> usize {
+        self.by_number.len()
     }
 }

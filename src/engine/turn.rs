@@ -20,31 +20,44 @@ const REFUSES_ALL: [&str; 3] = ["READONLY", "NOREPLICAS", "MISCONF"];
 
 /// Called by the timer.
 pub fn take(ctx: &Ctx) {
-    NODE.timer.borrow_mut().take();
+    NODE.wake.fired();
     if NODE.is_acting() {
         NODE.take_turn(ctx);
     }
 }
 
 /// One queue during one task.
-struct Job<'a> {
-    ctx: &'a Ctx,
-    number: QueueNumber,
-    state: &'a State,
-    now: u64,
+pub(super) struct Job<'a> {
+    pub ctx: &'a Ctx,
+    pub number: QueueNumber,
+    pub state: &'a State,
+    pub now: u64,
+    pub now_us: u64,
 }
 
 impl Node {
     fn take_turn(&self, ctx: &Ctx) {
         let now_us = self.now_us(ctx);
         let now = now_us / 1000;
-        if !self.takes_writes(ctx) {
+        let next = if self.takes_writes(ctx) {
+            self.availability.borrow_mut().open(now, settings::TAKEOVER_GRACE.get());
+            self.work(ctx, now_us);
+            self.next_turn(now)
+        } else {
             self.availability.borrow_mut().close(now);
-            self.wake_by(ctx, now + CLOSED_LOOK_MS);
-            return;
+            Some(now + CLOSED_LOOK_MS)
+        };
+        self.end_waits(now);
+        let deadline = self.waiters.borrow().next_deadline();
+        match next.into_iter().chain(deadline).min() {
+            Some(at) => self.wake_by(ctx, at.max(now + PAUSE_MS)),
+            None => self.sleep_on(ctx),
         }
-        self.availability.borrow_mut().open(now, settings::TAKEOVER_GRACE.get());
-        let mut slice = Slice::new();
+    }
+
+    fn work(&self, ctx: &Ctx, now_us: u64) {
+        let (now, mut slice) = (now_us / 1000, Slice::new());
+        self.take_back_untold(ctx, now_us);
         self.discover(ctx, now, &mut slice);
         while !slice.is_over() {
             let task = self.index.borrow_mut().schedule.pop(now);
@@ -52,22 +65,28 @@ impl Node {
             slice.spend(0);
             self.run(ctx, task, now_us, &mut slice);
         }
-        if let Some(at) = self.next_turn(now) {
-            self.wake_by(ctx, at);
+        if self.cluster.get() && now >= self.slots_looked_at.get().saturating_add(HEARTBEAT_MS) {
+            self.slots_looked_at.set(now);
+            self.release_waiters_of_lost_slots(ctx);
         }
     }
 
-    /// When the timer is to fire next; never where there is nothing to do.
+    /// When there is something to do next; never where nothing is known.
     fn next_turn(&self, now: u64) -> Option<u64> {
         let index = self.index.borrow();
         if !self.discovery.borrow().is_over() {
-            return Some(now + PAUSE_MS);
+            return Some(now);
         }
         if index.is_empty() {
             return None;
         }
-        let next = index.schedule.next_at().unwrap_or(u64::MAX);
-        Some(next.clamp(now + PAUSE_MS, now + HEARTBEAT_MS))
+        Some(index.schedule.next_at().unwrap_or(u64::MAX).min(now + HEARTBEAT_MS))
+    }
+
+    /// After a command: a turn by the time of the first task.
+    pub(super) fn wake_for_tasks(&self, ctx: &Ctx, now: u64) {
+        let next = self.index.borrow().schedule.next_at();
+        self.wake_by(ctx, next.unwrap_or(now + HEARTBEAT_MS));
     }
 
     /// Whether the server would take a write from a client now. A background write while writes are paused would end
@@ -92,23 +111,33 @@ impl Node {
             self.forget(number);
             return;
         }
-        let job = Job { ctx, number, state: &state, now: now_us / 1000 };
-        let next = match self.open(ctx, &state, now_us) {
-            None => Some(job.now + TROUBLE_PAUSE_MS),
-            Some(mut queue) => match task {
-                Task::Meet(_) => self.meet(&job, &mut queue),
-                Task::Leases(_) => self.end_leases(&job, &mut queue, slice),
-                Task::Upkeep(_) => self.look_over(&job, &mut queue, slice),
-            },
-        };
+        let job = Job { ctx, number, state: &state, now: now_us / 1000, now_us };
+        let next = self.carry_out(&job, task, slice);
         let mut index = self.index.borrow_mut();
         if let (Some(at), true) = (next, index.get(number).is_some()) {
-            index.schedule.set(task, at);
+            index.schedule.set_by(task, at);
         }
     }
 
+    /// Does what is to be done; says when it is to be done again.
+    fn carry_out(&self, job: &Job, task: Task, slice: &mut Slice) -> Option<u64> {
+        if let Task::Serve(_) = task {
+            return self.serve(job, slice);
+        }
+        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us) else {
+            return Some(job.now + TROUBLE_PAUSE_MS);
+        };
+        let next = match task {
+            Task::Leases(_) => self.end_leases(job, &mut queue, slice),
+            Task::Upkeep(_) => self.look_over(job, &mut queue, slice),
+            Task::Meet(_) | Task::Serve(_) => self.meet(job, &mut queue),
+        };
+        self.set_by_step(job.number, &queue, job.now);
+        next
+    }
+
     /// The queue, where this node may write to it.
-    fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64) -> Option<Queue<'a>> {
+    pub(super) fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64) -> Option<Queue<'a>> {
         let cluster = self.cluster.get();
         if cluster && ctx.would_write(&state.keys.jobs).is_err() {
             return None;
@@ -116,7 +145,7 @@ impl Node {
         Queue::open(ctx, state, now_us, cluster).ok()
     }
 
-    fn forget(&self, number: QueueNumber) {
+    pub(super) fn forget(&self, number: QueueNumber) {
         self.index.borrow_mut().forget(number);
         self.alerts.borrow_mut().forget(number);
     }
@@ -124,6 +153,7 @@ impl Node {
     /// The first look at a queue that was found, or whose header went.
     fn meet(&self, job: &Job, queue: &mut Queue) -> Option<u64> {
         self.observe_ids(queue, job.now);
+        queue.learn_header();
         if queue.restore_header() {
             let name = crate::core::args::printable(job.state.name());
             job.ctx
@@ -152,13 +182,20 @@ impl Node {
     }
 
     fn look_over(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Option<u64> {
+        let grace_until = self.availability.borrow().grace_until();
+        if job.now < grace_until {
+            return Some(grace_until);
+        }
         let steps = [self.purge(job, queue, slice), queue.sweep_ids(slice), queue.trim_dead(slice)];
         if steps.contains(&Progress::More) {
             return Some(job.now);
         }
         let idle_since = job.state.last_change.get();
         let idle = job.now.saturating_sub(idle_since) >= settings::IDLE_QUEUE_TTL.get();
-        if !queue.exists() || (idle && queue.remove_idle_header()) {
+        if (idle && queue.remove_idle_header()) || !queue.exists() {
+            if self.waiters.borrow().count(job.number) > 0 {
+                return Some(job.now.saturating_add(settings::PURGE_INTERVAL.get()));
+            }
             self.forget(job.number);
             return None;
         }
@@ -168,7 +205,10 @@ impl Node {
     fn purge(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Progress {
         let since = self.availability.borrow().open_since(job.now, settings::STALE_AFTER.get());
         let Some(since) = since else { return Progress::Done };
-        if queue.last_claim() > since {
+        if !queue.is_open_since(since) {
+            return Progress::Done;
+        }
+        if queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0 {
             queue.note_held(0);
             if queue.has_ready_since(since) {
                 self.alert(job.ctx, job.number, job.state, Alert::Behind, job.now);

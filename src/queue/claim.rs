@@ -22,7 +22,9 @@ pub struct Taken {
     pub attempt: u32,
     pub lease_ms: u64,
     pub retries_left: u32,
-    due_at: u64,
+    /// How long after its due time it was claimed, in µs.
+    pub late_us: u64,
+    pub(super) due_at: u64,
     record: Text,
     payload: Range<usize>,
 }
@@ -40,6 +42,7 @@ impl Taken {
             attempt: life::attempt(&job),
             lease_ms: lease_of(&job, lease_asked),
             retries_left: life::retries_left(&job, policy_of(&job).retries),
+            late_us: 0,
             due_at,
             payload: start..start + job.payload.len(),
             id,
@@ -53,22 +56,30 @@ impl Taken {
 }
 
 impl Queue<'_> {
-    /// Claims up to `count` due jobs, in the order of due time and then id.
-    pub fn claim(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
+    /// Claims up to `count` due jobs, in the order of due time and then id, and leaves one for each of the `ahead` who
+    /// came before. Nothing of a paused queue.
+    pub fn claim(&mut self, count: usize, lease: Option<u64>, ahead: usize) -> Vec<Taken> {
         self.state.last_claim.set(self.now());
-        let taken = self.take_due(count, lease);
-        for job in &taken {
-            self.due.remove(&job.id);
-            self.lease(&job.id, self.now().saturating_add(job.lease_ms));
-            self.state.metrics.lateness.record(self.now_us.saturating_sub(job.due_at.saturating_mul(1000)));
+        if self.is_paused() {
+            return Vec::new();
         }
-        self.state.metrics.claimed.add(taken.len());
+        let count = if ahead == 0 { count } else { self.due_beyond(ahead, count) };
+        let mut taken = self.take_due(count, lease);
+        for job in &mut taken {
+            self.due.remove(&job.id);
+            self.lease(&job.id, self.after(job.lease_ms));
+            job.late_us = self.now_us.saturating_sub(job.due_at.saturating_mul(1000));
+        }
         taken
+    }
+
+    fn due_beyond(&mut self, ahead: usize, count: usize) -> usize {
+        self.due.first(self.now(), ahead.saturating_add(count)).len().saturating_sub(ahead)
     }
 
     fn take_due(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
         let (mut taken, mut bytes, mut dangling) = (Vec::new(), 0usize, 0);
-        while taken.is_empty() && dangling < MAX_DANGLING {
+        while count > 0 && taken.is_empty() && dangling < MAX_DANGLING {
             let due = self.due.first(self.now(), count);
             if due.is_empty() {
                 break;

@@ -1,5 +1,6 @@
-//! The header: the HASH under the queue's own name, which marks it as a queue and says when it was made.
+//! The header: the HASH under the queue's own name, which marks it as a queue and holds what is set for it.
 
+use super::state::Header;
 use super::Queue;
 use crate::redis::Text;
 
@@ -8,17 +9,70 @@ const MARK: &[u8] = b"dq";
 const VERSION: &[u8] = b"1";
 /// The field that says when the header was made, in ms of queue time.
 const MADE: &[u8] = b"made";
+/// The field that a paused queue has: since when, in ms of queue time.
+const PAUSED: &[u8] = b"paused";
 
 impl Queue<'_> {
     pub(super) fn header_is_ours(&mut self) -> bool {
         !self.header.exists() || self.header.has(&Text::new(MARK))
     }
 
+    /// Makes the header where there is none: as it was last known where the queue has jobs, else a fresh one.
     pub(super) fn make_header(&mut self) {
-        if !self.header.exists() {
-            let made = Text::of_integer(i64::try_from(self.now()).unwrap_or(i64::MAX));
-            self.header.put(&Text::new(MARK), Text::new(VERSION));
-            self.header.put(&Text::new(MADE), made);
+        if self.header.exists() {
+            return;
+        }
+        if !self.jobs.exists() {
+            self.state.header.replace(Header::default());
+        }
+        let known = self.state.header.borrow().clone();
+        let made = known.made.unwrap_or_else(|| self.now_text());
+        self.header.put(&Text::new(MARK), Text::new(VERSION));
+        self.header.put(&Text::new(MADE), made.clone());
+        if let Some(since) = &known.paused {
+            self.header.put(&Text::new(PAUSED), since.clone());
+        }
+        self.state.header.replace(Header { made: Some(made), ..known });
+    }
+
+    /// Remembers the header as it is, for the day that it is taken away.
+    pub fn learn_header(&mut self) {
+        if self.header.exists() {
+            let known = Header { made: self.header.get(&Text::new(MADE)), paused: self.header.get(&Text::new(PAUSED)) };
+            self.state.header.replace(known);
+        }
+    }
+
+    fn now_text(&self) -> Text {
+        Text::of_integer(i64::try_from(self.now()).unwrap_or(i64::MAX))
+    }
+
+    /// Whether nothing is to be claimed. A header that was taken away counts as it was last known.
+    pub fn is_paused(&mut self) -> bool {
+        if self.header.exists() {
+            return self.header.has(&Text::new(PAUSED));
+        }
+        self.jobs.exists() && self.state.header.borrow().paused.is_some()
+    }
+
+    /// PAUSE: makes the header where there is none.
+    pub fn pause(&mut self) {
+        self.make_header();
+        if !self.is_paused() {
+            let now = self.now_text();
+            self.header.put(&Text::new(PAUSED), now);
+            self.learn_header();
+        }
+    }
+
+    /// RESUME: what is due can be claimed again, and the time in which it could not does not make it stale.
+    pub fn resume(&mut self) {
+        if self.is_paused() {
+            self.make_header();
+            self.header.remove(&Text::new(PAUSED));
+            self.learn_header();
+            self.state.resumed_at.set(self.now());
+            self.first_due = Some(self.now());
         }
     }
 
@@ -32,9 +86,10 @@ impl Queue<'_> {
         lost
     }
 
-    /// Takes away the header of a queue that has nothing else; `true` where the queue is gone now.
+    /// Takes away the header of a queue that has nothing else; `true` where the queue is gone now. The header of a
+    /// paused queue says something, and stays.
     pub fn remove_idle_header(&mut self) -> bool {
-        if self.has_companions() {
+        if self.has_companions() || self.is_paused() {
             return false;
         }
         for field in [MARK, MADE] {

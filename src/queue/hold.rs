@@ -1,7 +1,8 @@
 //! A lease made longer, or taken back.
 
 use super::finish::decoded;
-use super::Queue;
+use super::locate::Located;
+use super::{Queue, Taken};
 use crate::core::life::{self, Standing};
 use crate::core::receipt::Receipt;
 
@@ -16,7 +17,17 @@ impl Queue<'_> {
             self.due.remove(&id);
             self.write_record(&id, &job);
         }
-        self.lease(&id, self.now().saturating_add(ms));
+        self.lease(&id, self.after(ms));
         true
+    }
+
+    /// Undoes a claim that nobody was told of: the job is due as it was, and nothing is counted. A job that has moved
+    /// on since is left alone.
+    pub fn give_back(&mut self, taken: &Taken) {
+        let Some(receipt) = Receipt::parse(&taken.receipt) else { return };
+        if let Some(Located::Live { id, standing: Standing::Current, .. }) = self.locate_live(&taken.id, &receipt) {
+            self.leased.remove(&id);
+            self.put_due(&id, taken.due_at);
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Queue<'_> {
         }
     }
 
-    fn locate_live(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
+    pub(super) fn locate_live(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
         let record = self.jobs.get(id)?;
         let place = if self.leased.score(id).is_some() {
             life::Place::Leased

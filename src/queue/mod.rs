@@ -26,7 +26,7 @@ pub use finish::FailNote;
 pub use lapse::LapseReport;
 pub use policy::{lease_of, policy_of};
 pub use purge::PurgeReport;
-pub use push::{NewJob, Pushed, Taking};
+pub use push::{Due, NewJob, Pushed, Taking};
 pub use read::{Figures, Place};
 pub use retry::Retried;
 pub use slice::{Progress, Slice};
@@ -52,6 +52,7 @@ pub struct Queue<'a> {
     dead: HashKey<'a>,
     dead_at: ZsetKey<'a>,
     first_lease_end: Option<u64>,
+    first_due: Option<u64>,
 }
 
 impl<'a> Queue<'a> {
@@ -70,6 +71,7 @@ impl<'a> Queue<'a> {
             dead: HashKey::new(ctx, &keys.dead),
             dead_at: ZsetKey::new(ctx, &keys.dead_at),
             first_lease_end: None,
+            first_due: None,
         };
         queue.check_types()?;
         if cluster && queue.lacks_a_companion() {
@@ -112,9 +114,33 @@ impl<'a> Queue<'a> {
         self.now_us / 1000
     }
 
+    /// The first whole ms of queue time by which `ms` have passed: never early. Nothing to wait for is now.
+    fn after(&self, ms: u64) -> u64 {
+        if ms == 0 {
+            self.now()
+        } else {
+            self.now_us.div_ceil(1000).saturating_add(ms)
+        }
+    }
+
     /// The earliest lease end that this step set, for the timer.
     pub fn first_lease_end_set(&self) -> Option<u64> {
         self.first_lease_end
+    }
+
+    /// The earliest due time that this step set, for those who wait.
+    pub fn first_due_set(&self) -> Option<u64> {
+        self.first_due
+    }
+
+    /// When the next job is due.
+    pub fn next_due(&mut self) -> Option<u64> {
+        self.due.first(u64::MAX, 1).first().map(|(_, at)| *at)
+    }
+
+    fn put_due(&mut self, id: &Text, at: u64) {
+        self.due.put(id, at);
+        self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
     }
 
     fn lease(&mut self, id: &Text, ends_at: u64) {

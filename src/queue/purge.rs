@@ -21,9 +21,14 @@ impl Queue<'_> {
         !self.due.first(since, 1).is_empty()
     }
 
-    /// Queue time of the last claim, in ms.
-    pub fn last_claim(&self) -> u64 {
-        self.state.last_claim.get()
+    /// Whether a worker claimed after `since`, so that the queue is behind rather than abandoned.
+    pub fn is_worked_on_since(&self, since: u64) -> bool {
+        self.state.last_claim.get() > since
+    }
+
+    /// Whether jobs could be claimed all the time from `since` on.
+    pub fn is_open_since(&mut self, since: u64) -> bool {
+        !self.is_paused() && self.state.resumed_at.get() <= since
     }
 
     /// Deals by `dq.stale-policy` with the jobs that have been ready since `since` or before.

@@ -11,12 +11,20 @@ pub struct NewJob {
     /// The caller's own id.
     pub id: Option<Text>,
     pub payload: Text,
-    /// From now on, in ms.
-    pub delay: u64,
+    pub due: Due,
     pub retries: Option<u32>,
     pub lease: Option<u64>,
     /// Base and cap, in ms.
     pub backoff: Option<(u64, u64)>,
+}
+
+/// When a job may be claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// In so many ms.
+    In(u64),
+    /// At this queue time, in ms; at once where it has passed.
+    At(u64),
 }
 
 /// How a caller's ids are taken.
@@ -155,7 +163,11 @@ impl Queue<'_> {
             ..Job::default()
         };
         self.write_record(id, &job);
-        self.due.put(id, self.now().saturating_add(new.delay));
+        let due_at = match new.due {
+            Due::In(delay) => self.after(delay),
+            Due::At(at) => at.max(self.now()),
+        };
+        self.put_due(id, due_at);
     }
 
     pub(super) fn write_record(&mut self, id: &Text, job: &Job) {

@@ -14,6 +14,7 @@ pub struct Figures {
     pub far: u64,
     pub oldest_ready_age_ms: u64,
     pub memory_bytes: u64,
+    pub paused: bool,
 }
 
 /// Where a job is.
@@ -68,6 +69,7 @@ impl Queue<'_> {
             far: above(now.saturating_add(far_horizon)),
             oldest_ready_age_ms: self.due.first(now, 1).first().map_or(0, |(_, at)| now - at),
             memory_bytes: u64::try_from(memory).unwrap_or(0),
+            paused: self.is_paused(),
         }
     }
 

@@ -57,6 +57,6 @@ impl Queue<'_> {
 
     pub(super) fn make_due(&mut self, id: &Text, in_ms: u64) {
         self.leased.remove(id);
-        self.due.put(id, self.now().saturating_add(in_ms));
+        self.put_due(id, self.after(in_ms));
     }
 }

@@ -4,7 +4,7 @@
 use super::metrics::Metrics;
 use crate::core::names::{Companion, QueueName};
 use crate::redis::Text;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// The names of a queue's keys, as strings of the server, made once.
 pub struct Keys {
@@ -36,6 +36,13 @@ impl Keys {
     }
 }
 
+/// What the header says, as texts of the fields; `None` for a field that it lacks.
+#[derive(Clone, Default)]
+pub struct Header {
+    pub made: Option<Text>,
+    pub paused: Option<Text>,
+}
+
 /// One queue in one database, as this node knows it.
 pub struct State {
     pub keys: Keys,
@@ -44,6 +51,12 @@ pub struct State {
     pub last_claim: Cell<u64>,
     /// Queue time of the last change by a command, in ms.
     pub last_change: Cell<u64>,
+    /// The header as it was last known.
+    pub header: RefCell<Header>,
+    /// Queue time of the last RESUME, in ms.
+    pub resumed_at: Cell<u64>,
+    /// The place at which the next rotating claim begins that names this queue first.
+    pub next_turn: Cell<usize>,
 }
 
 impl State {
@@ -53,6 +66,9 @@ impl State {
             metrics: Metrics::default(),
             last_claim: Cell::new(now),
             last_change: Cell::new(now),
+            header: RefCell::default(),
+            resumed_at: Cell::new(0),
+            next_turn: Cell::new(0),
         }
     }
 

@@ -42,6 +42,8 @@ pub enum Access {
 pub enum KeyPlace {
     /// The queue is the first argument.
     First,
+    /// The first argument is the number of queues, which follow.
+    Numbered,
 }
 
 /// The type of an argument in COMMAND DOCS.
@@ -134,15 +136,33 @@ impl Command {
             RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 as Index,
             RedisModuleCommandKeySpec__bindgen_ty_2 as Find,
             RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_1 as Range,
+            RedisModuleCommandKeySpec__bindgen_ty_2__bindgen_ty_2 as Numbered,
         };
-        let KeyPlace::First = self.key;
+        let (find_keys_type, fk) = match self.key {
+            KeyPlace::First => (
+                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
+                Find { range: Range { lastkey: 0, keystep: 1, limit: 0 } },
+            ),
+            KeyPlace::Numbered => (
+                raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM,
+                Find { keynum: Numbered { keynumidx: 0, firstkey: 1, keystep: 1 } },
+            ),
+        };
         raw::RedisModuleCommandKeySpec {
             notes: null(),
             flags: u64::from(self.key_flags()),
             begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
             bs: Begin { index: Index { pos: 1 } },
-            find_keys_type: raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
-            fk: Find { range: Range { lastkey: 0, keystep: 1, limit: 0 } },
+            find_keys_type,
+            fk,
+        }
+    }
+
+    /// First key, last key and step, as commands without a key spec tell them.
+    fn key_range(&self) -> (c_int, c_int, c_int) {
+        match self.key {
+            KeyPlace::First => (1, 1, 1),
+            KeyPlace::Numbered => (0, 0, 0),
         }
     }
 }
@@ -192,6 +212,7 @@ pub unsafe fn call_handler(
 /// Tells the server of a command: its flags, its key, its documentation.
 pub fn register(ctx: &Ctx, command: &Command) -> Result<(), String> {
     let flags = command.flags();
+    let (first_key, last_key, key_step) = command.key_range();
     // SAFETY: all strings end with NUL; the server copies what it keeps.
     unsafe {
         let made = api!(RedisModule_CreateCommand(
@@ -199,9 +220,9 @@ pub fn register(ctx: &Ctx, command: &Command) -> Result<(), String> {
             command.name.as_ptr(),
             Some((command.run)()),
             flags.as_ptr(),
-            1,
-            1,
-            1
+            first_key,
+            last_key,
+            key_step
         ));
         if made != raw::REDISMODULE_OK as c_int {
             return Err(format!("the server refused the command {}", command.name.to_string_lossy()));

@@ -1,11 +1,12 @@
 //! The two native types that a queue is made of. A change and its effect are one call: what is written here is handed
 //! to the replicas and the AOF as a native command when the key goes out of use, also where the handler fails midway.
 
+use super::effects::{Change, Effects};
 use super::scan::Scannable;
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
-use std::ffi::{c_int, CStr};
+use std::ffi::c_int;
 use std::ptr::{null_mut, NonNull};
 
 /// The key holds another type than the one it is used as.
@@ -93,24 +94,18 @@ impl<'a> Slot<'a> {
         }
         NonNull::new(handle.ptr)
     }
-
-    /// Hands one native command on this key to the replicas and the AOF.
-    fn replicate(&mut self, command: &CStr, args: &[*mut raw::RedisModuleString]) {
-        self.ctx.replicate(command, self.name, args);
-    }
 }
 
 /// A ZSET of ids, scored with whole numbers of ms.
 pub struct ZsetKey<'a> {
     slot: Slot<'a>,
-    put: Vec<(Text, Text)>,
-    removed: Vec<Text>,
+    effects: Effects,
 }
 
 impl<'a> ZsetKey<'a> {
     pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
         let slot = Slot::new(ctx, name, raw::REDISMODULE_KEYTYPE_ZSET);
-        ZsetKey { slot, put: Vec::new(), removed: Vec::new() }
+        ZsetKey { slot, effects: Effects::default() }
     }
 
     /// Refuses a key of another type. Every other call takes the answer for granted.
@@ -194,17 +189,17 @@ impl<'a> ZsetKey<'a> {
         let key = self.slot.writing().ptr;
         // SAFETY: the key is open for writing and a ZSET or empty (checked); no flags are asked for.
         unsafe { api!(RedisModule_ZsetAdd(key, score as f64, id.raw(), null_mut())) };
-        self.put.push((Text::of_integer(score as i64), id.clone()));
+        self.effects.add(Change::Put, [Text::of_integer(score as i64), id.clone()]);
     }
 
-    /// ZREM; `false` where the id was not there. In one step, an id is never put first and removed after.
+    /// ZREM; `false` where the id was not there.
     pub fn remove(&mut self, id: &Text) -> bool {
         let key = self.slot.writing().ptr;
         let mut removed = 0;
         // SAFETY: the key is open for writing and a ZSET or empty (checked).
         unsafe { api!(RedisModule_ZsetRem(key, id.raw(), &mut removed)) };
         if removed != 0 {
-            self.removed.push(id.clone());
+            self.effects.add(Change::Remove, [id.clone()]);
         }
         removed != 0
     }
@@ -224,26 +219,20 @@ impl Scannable for HashKey<'_> {
 
 impl Drop for ZsetKey<'_> {
     fn drop(&mut self) {
-        if !self.removed.is_empty() {
-            self.slot.replicate(c"ZREM", &raws(&self.removed));
-        }
-        if !self.put.is_empty() {
-            self.slot.replicate(c"ZADD", &raw_pairs(&self.put));
-        }
+        self.effects.replicate(self.slot.ctx, self.slot.name, c"ZADD", c"ZREM");
     }
 }
 
 /// A HASH of ids and records, or of the header's fields.
 pub struct HashKey<'a> {
     slot: Slot<'a>,
-    put: Vec<(Text, Text)>,
-    removed: Vec<Text>,
+    effects: Effects,
 }
 
 impl<'a> HashKey<'a> {
     pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
         let slot = Slot::new(ctx, name, raw::REDISMODULE_KEYTYPE_HASH);
-        HashKey { slot, put: Vec::new(), removed: Vec::new() }
+        HashKey { slot, effects: Effects::default() }
     }
 
     /// Refuses a key of another type. Every other call takes the answer for granted.
@@ -300,14 +289,14 @@ impl<'a> HashKey<'a> {
     /// HSET.
     pub fn put(&mut self, field: &Text, value: Text) {
         self.change(field, value.raw());
-        self.put.push((field.clone(), value));
+        self.effects.add(Change::Put, [field.clone(), value]);
     }
 
-    /// HDEL; `false` where the field was not there. In one step, a field is never put first and removed after.
+    /// HDEL; `false` where the field was not there.
     pub fn remove(&mut self, field: &Text) -> bool {
         let removed = self.change(field, DELETE) != 0;
         if removed {
-            self.removed.push(field.clone());
+            self.effects.add(Change::Remove, [field.clone()]);
         }
         removed
     }
@@ -329,24 +318,11 @@ impl<'a> HashKey<'a> {
 
 impl Drop for HashKey<'_> {
     fn drop(&mut self) {
-        if !self.removed.is_empty() {
-            self.slot.replicate(c"HDEL", &raws(&self.removed));
-        }
-        if !self.put.is_empty() {
-            self.slot.replicate(c"HSET", &raw_pairs(&self.put));
-        }
+        self.effects.replicate(self.slot.ctx, self.slot.name, c"HSET", c"HDEL");
     }
 }
 
 /// A score as the contract has it: whole ms, not negative. What another hand wrote is bent into that.
 fn whole_ms(score: f64) -> u64 {
     score as u64
-}
-
-fn raws(texts: &[Text]) -> Vec<*mut raw::RedisModuleString> {
-    texts.iter().map(Text::raw).collect()
-}
-
-fn raw_pairs(pairs: &[(Text, Text)]) -> Vec<*mut raw::RedisModuleString> {
-    pairs.iter().flat_map(|(first, second)| [first.raw(), second.raw()]).collect()
 }

@@ -4,14 +4,15 @@
 //! and events; it never sees a raw pointer.
 
 mod alloc;
-mod block;
 mod call;
 mod clock;
 mod command;
 mod config;
 mod ctx;
 
+mod effects;
 mod events;
+mod info;
 mod key;
 mod main_thread;
 mod notify;
@@ -20,15 +21,17 @@ mod reply;
 mod scan;
 mod text;
 mod timer;
+mod waiting;
+mod waker;
 
 pub use alloc::ServerAlloc;
-pub use block::{BlockedReply, Waiting};
 pub use clock::{boot_us, wall_us};
 pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};
 pub use ctx::{of_context, random, Ctx, Level};
 
 pub use events::{subscribe, Events, KeyEvent};
+pub use info::{report_info, Info, InfoSection};
 pub use key::{HashKey, ZsetKey};
 pub use main_thread::MainThread;
 pub use panics::{forget_panics, log_panics};
@@ -36,6 +39,8 @@ pub use reply::Reply;
 pub use scan::{EntryScan, KeyspaceScan};
 pub use text::Text;
 pub use timer::TimerHandle;
+pub use waiting::{Wait, WaitKey, Waiting};
+pub use waker::{arm_now, Waker};
 
 /// Calls a function of the server's module API.
 ///

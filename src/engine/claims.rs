@@ -1,0 +1,215 @@
+//! Claims at once and claims that wait, and who is served when.
+
+use super::index::{QueueNumber, Task};
+use super::turn::Job;
+use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
+use super::{Node, NODE};
+use crate::core::names::QueueName;
+use crate::queue::{Queue, Slice};
+use crate::redis::{Ctx, Level, Reply, WaitKey, Waiting};
+use crate::settings;
+use std::rc::Rc;
+
+/// What a waiter reads that is sent away because this node does not act any more.
+const UNBLOCKED: &str = "UNBLOCKED this node gives out no jobs any more: it is a replica now, or dq.enabled is no";
+/// What a waiter reads whose queue is no longer on this node of the cluster.
+const UNBLOCKED_SLOT: &str = "UNBLOCKED the queue's slot is no longer on this node";
+
+/// Claims from the first of `queues` that has due jobs, and answers; where none has, the client waits for `block` ms
+/// (0: for ever), or is told at once where it cannot wait or does not want to.
+pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>) -> Result<(), String> {
+    if !settings::is_enabled() {
+        return Err("DQDISABLED dq.enabled is no".into());
+    }
+    for place in NODE.order_of(ctx, queues, wanted.order) {
+        if let Some(claimed) = NODE.claim_now(ctx, &queues[place], wanted)? {
+            NODE.note_turn(ctx, queues, place);
+            claimed.count();
+            (wanted.reply)(ctx, &claimed);
+            return Ok(());
+        }
+    }
+    let Some((block, waiting)) = block.and_then(|block| Some((block, Waiting::begin(ctx)?))) else {
+        ctx.reply_array(0);
+        return Ok(());
+    };
+    NODE.stand_in_line(ctx, queues, wanted, waiting, block);
+    Ok(())
+}
+
+/// A client does not wait any more, and nobody answered it.
+pub fn waiter_left(key: WaitKey) {
+    let waiter = NODE.waiters.borrow_mut().remove_key(key);
+    drop(waiter);
+}
+
+/// A client was gone before it could be told of its jobs. They go back in the next turn: this one may not write.
+pub fn give_back(claimed: Claimed) {
+    NODE.untold.borrow_mut().push(claimed);
+    NODE.turn_soon_from_anywhere();
+}
+
+impl Node {
+    /// The places of `queues` in the order in which they are looked at.
+    fn order_of(&self, ctx: &Ctx, queues: &[QueueName], order: Order) -> impl Iterator<Item = usize> {
+        let count = queues.len();
+        let first = match order {
+            Order::Strict => 0,
+            Order::Rotate => {
+                let index = self.index.borrow();
+                index.find(ctx.db(), queues[0].as_bytes()).map_or(0, |known| known.state.next_turn.get() % count)
+            }
+        };
+        (0..count).map(move |step| (first + step) % count)
+    }
+
+    /// The next rotating claim of these queues begins behind the one that has just given jobs.
+    fn note_turn(&self, ctx: &Ctx, queues: &[QueueName], place: usize) {
+        if let Some(known) = self.index.borrow().find(ctx.db(), queues[0].as_bytes()) {
+            known.state.next_turn.set(place + 1);
+        }
+    }
+
+    /// Claims what is due beyond what those who wait already will get.
+    fn claim_now(&self, ctx: &Ctx, name: &QueueName, wanted: Wanted) -> Result<Option<Claimed>, String> {
+        let db = ctx.db();
+        let ahead =
+            self.index.borrow().find(db, name.as_bytes()).map_or(0, |known| self.waiters.borrow().count(known.number));
+        let jobs = super::change(ctx, name, |queue| Ok(queue.claim(wanted.count, wanted.lease, ahead)))?;
+        let state = super::state_of(db, name, self.now(ctx));
+        Ok((!jobs.is_empty()).then_some(Claimed { db, state, jobs }))
+    }
+
+    fn stand_in_line(&self, ctx: &Ctx, queues: &[QueueName], wanted: Wanted, waiting: Waiting<ClaimWait>, block: u64) {
+        let (now_us, db) = (self.now_us(ctx), ctx.db());
+        let now = now_us / 1000;
+        let numbers: Rc<[QueueNumber]> = {
+            let mut index = self.index.borrow_mut();
+            let mut adopt = |name: &QueueName| {
+                let number = index.adopt_name(db, name, now);
+                index.schedule.set_by(Task::Serve(number), now);
+                number
+            };
+            queues.iter().map(&mut adopt).collect()
+        };
+        let deadline = (block > 0).then(|| now_us.div_ceil(1000).saturating_add(block));
+        self.waiters.borrow_mut().add(Waiter { waiting, queues: numbers, wanted }, deadline);
+        self.turn_soon(ctx);
+    }
+
+    /// Gives due jobs to those who wait, one after the other; says when there is more to give.
+    pub(super) fn serve(&self, job: &Job, slice: &mut Slice) -> Option<u64> {
+        while let Some(ticket) = self.first_in_line(job.number) {
+            if slice.is_over() {
+                return Some(job.now);
+            }
+            let Some(claimed) = self.claim_for(job, ticket) else { break };
+            slice.spend(claimed.jobs.iter().map(|job| job.payload().len()).sum());
+            let waiter = self.waiters.borrow_mut().remove(ticket);
+            if let Some(waiter) = waiter {
+                waiter.waiting.answer(Answer::Jobs(claimed, waiter.wanted.reply));
+            }
+        }
+        self.first_in_line(job.number)?;
+        self.open(job.ctx, job.state, job.now_us)?.next_due()
+    }
+
+    fn first_in_line(&self, number: QueueNumber) -> Option<u64> {
+        self.waiters.borrow().first_in(number)
+    }
+
+    /// Claims for one waiter, from the first of its queues that has due jobs and in which nobody is before it.
+    fn claim_for(&self, job: &Job, ticket: u64) -> Option<Claimed> {
+        let (queues, wanted) = {
+            let waiters = self.waiters.borrow();
+            let waiter = waiters.get(ticket)?;
+            (Rc::clone(&waiter.queues), waiter.wanted)
+        };
+        let first = match wanted.order {
+            Order::Strict => 0,
+            Order::Rotate => self.index.borrow().get(queues[0])?.state.next_turn.get(),
+        };
+        for step in 0..queues.len() {
+            let place = (first + step) % queues.len();
+            if self.first_in_line(queues[place]) != Some(ticket) {
+                continue;
+            }
+            if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
+                if let Some(known) = self.index.borrow().get(queues[0]) {
+                    known.state.next_turn.set(place + 1);
+                }
+                return Some(claimed);
+            }
+        }
+        None
+    }
+
+    fn claim_from(&self, job: &Job, number: QueueNumber, wanted: Wanted) -> Option<Claimed> {
+        let (db, state) = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)))?;
+        let mut queue = self.open(job.ctx, &state, job.now_us)?;
+        let jobs = queue.claim(wanted.count, wanted.lease, 0);
+        self.set_by_step(number, &queue, job.now);
+        drop(queue);
+        (!jobs.is_empty()).then_some(Claimed { db, state, jobs })
+    }
+
+    /// Tells those whose time is up that there was nothing.
+    pub(super) fn end_waits(&self, now: u64) {
+        loop {
+            let waiter = self.waiters.borrow_mut().pop_overdue(now);
+            let Some(waiter) = waiter else { return };
+            waiter.waiting.answer(Answer::Nothing);
+        }
+    }
+
+    /// Sends everyone away.
+    pub(super) fn release_waiters(&self) {
+        let waiters = self.waiters.borrow_mut().drain();
+        waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED)));
+    }
+
+    /// Sends those away whose queue's slot has left this node.
+    pub(super) fn release_waiters_of_lost_slots(&self, ctx: &Ctx) {
+        for number in self.waiters.borrow().queues() {
+            let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
+            let Some((db, state)) = known else { continue };
+            if ctx.select_db(db) && ctx.would_write(&state.keys.jobs).is_err() {
+                let waiters = self.waiters.borrow_mut().drain_queue(number);
+                waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED_SLOT)));
+            }
+        }
+    }
+
+    /// Puts the jobs back that nobody could be told of, with their old due time and nothing counted.
+    pub(super) fn take_back_untold(&self, ctx: &Ctx, now_us: u64) {
+        let untold = std::mem::take(&mut *self.untold.borrow_mut());
+        for claimed in untold {
+            if !ctx.select_db(claimed.db) {
+                continue;
+            }
+            let Some(mut queue) = self.open(ctx, &claimed.state, now_us) else {
+                ctx.log(Level::Warning, "dq: jobs of a client that left stay leased until their lease ends");
+                continue;
+            };
+            claimed.jobs.iter().for_each(|job| queue.give_back(job));
+            let number = self.index.borrow().find(claimed.db, claimed.state.name()).map(|known| known.number);
+            if let Some(number) = number {
+                self.set_by_step(number, &queue, now_us / 1000);
+            }
+        }
+    }
+
+    /// Sets what one step in a queue calls for: the next lease end, and a look at who waits.
+    pub(super) fn set_by_step(&self, number: QueueNumber, queue: &Queue, now: u64) {
+        let mut index = self.index.borrow_mut();
+        if index.get(number).is_some() && !index.schedule.has(&Task::Upkeep(number)) {
+            index.meet(number, now);
+        }
+        if let Some(at) = queue.first_lease_end_set() {
+            index.schedule.set_by(Task::Leases(number), at);
+        }
+        if let (Some(at), true) = (queue.first_due_set(), self.waiters.borrow().count(number) > 0) {
+            index.schedule.set_by(Task::Serve(number), at);
+        }
+    }
+}

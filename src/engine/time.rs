@@ -1,0 +1,99 @@
+//! The node's clock: queue time, as core/clock.rs keeps it, and the looks at the system's clock.
+
+use super::{Node, HEARTBEAT_MS};
+use crate::core::clock::{QueueClock, Reading, StepPolicy};
+use crate::redis::{boot_us, wall_us, Ctx, Level};
+use crate::settings;
+use std::cell::{Cell, RefCell};
+
+pub struct Clock {
+    clock: RefCell<QueueClock>,
+    last_look_us: Cell<u64>,
+    steps: Cell<u64>,
+}
+
+/// What INFO and STATS say of the clock.
+pub struct ClockFigures {
+    /// The system's clock less queue time, in ms.
+    pub offset_ms: i64,
+    /// Steps of the system's clock that were seen.
+    pub steps: u64,
+    /// Whether the offset is too large to be closed.
+    pub held: bool,
+}
+
+impl Clock {
+    pub fn new() -> Clock {
+        Clock {
+            clock: RefCell::new(QueueClock::new(reading())),
+            last_look_us: Cell::new(boot_us()),
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Starts again at the system's time.
+    pub fn restart(&self) {
+        *self.clock.borrow_mut() = QueueClock::new(reading());
+        self.last_look_us.set(boot_us());
+    }
+
+    pub fn figures(&self) -> ClockFigures {
+        let clock = self.clock.borrow();
+        ClockFigures { offset_ms: clock.offset_ms(), steps: self.steps.get(), held: clock.held() }
+    }
+
+    /// The boot time in µs at which queue time is `at`, in ms.
+    pub fn boot_at(&self, at: u64) -> u64 {
+        self.clock.borrow_mut().boot_at(boot_us(), at.saturating_mul(1000))
+    }
+}
+
+fn reading() -> Reading {
+    Reading { boot_us: boot_us(), wall_us: wall_us() }
+}
+
+impl Node {
+    /// Queue time in µs. Looks at the system's clock where the last look is a heartbeat old.
+    pub(super) fn now_us(&self, ctx: &Ctx) -> u64 {
+        let boot = boot_us();
+        if boot.saturating_sub(self.clock.last_look_us.get()) >= HEARTBEAT_MS * 1000 {
+            self.look_at_clock(ctx);
+        }
+        self.clock.clock.borrow_mut().now_us(boot)
+    }
+
+    /// Queue time in ms.
+    pub(super) fn now(&self, ctx: &Ctx) -> u64 {
+        self.now_us(ctx) / 1000
+    }
+
+    /// The first whole ms of queue time by which the system's clock shows `at`, in ms.
+    pub(super) fn queue_time_of(&self, ctx: &Ctx, at: u64) -> u64 {
+        self.look_at_clock(ctx);
+        let now_us = self.now_us(ctx);
+        QueueClock::wall_to_queue(at.saturating_mul(1000), wall_us(), now_us).div_ceil(1000)
+    }
+
+    fn look_at_clock(&self, ctx: &Ctx) {
+        let policy = if settings::follows_clock_steps() { StepPolicy::Follow } else { StepPolicy::Slew };
+        let mut clock = self.clock.clock.borrow_mut();
+        let reading = reading();
+        self.clock.last_look_us.set(reading.boot_us);
+        let before = clock.now(reading.boot_us);
+        let Some(step) = clock.look(reading, policy) else { return };
+        let after = clock.now(reading.boot_us);
+        self.clock.steps.set(self.clock.steps.get() + 1);
+        let (by, offset, held) = (step.by_ms, clock.offset_ms(), clock.held());
+        drop(clock);
+        if step.taken_ms > 0 {
+            self.availability.borrow_mut().jumped(before, after, settings::TAKEOVER_GRACE.get());
+        }
+        let becomes = match (offset, held) {
+            (0, _) => "queue time follows at once",
+            (_, true) => "queue time stays as it is: delays and leases are not touched, and AT goes by the new time",
+            (_, false) => "queue time closes the offset slowly",
+        };
+        let line = format!("dq: the system's clock was set by {by} ms and is {offset} ms off queue time; {becomes}");
+        ctx.log(Level::Warning, &line);
+    }
+}

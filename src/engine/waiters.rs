@@ -1,0 +1,184 @@
+//! Clients that wait for a job. Per queue they stand in one line, first come, first served.
+
+use super::index::QueueNumber;
+use super::schedule::Schedule;
+use crate::queue::{State, Taken};
+use crate::redis::{Ctx, Reply, Wait, WaitKey, Waiting};
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// A waiter's place: smaller came first.
+pub type Ticket = u64;
+
+/// Jobs of one queue on their way to a worker.
+pub struct Claimed {
+    pub db: i32,
+    pub state: Rc<State>,
+    pub jobs: Vec<Taken>,
+}
+
+/// Writes claimed jobs to the client.
+pub type ReplyClaimed = fn(&Ctx, &Claimed);
+
+/// In which order the queues of one claim are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Always as they were named.
+    #[default]
+    Strict,
+    /// Beginning behind the one that gave jobs last.
+    Rotate,
+}
+
+/// What a claim asks for.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub count: usize,
+    pub lease: Option<u64>,
+    pub order: Order,
+    pub reply: ReplyClaimed,
+}
+
+/// What a waiter gets.
+pub enum Answer {
+    Jobs(Claimed, ReplyClaimed),
+    Nothing,
+    /// An error, its code included.
+    Refused(&'static str),
+}
+
+/// The waiting of DQ.CLAIM and DQ.MCLAIM.
+pub struct ClaimWait;
+
+impl Wait for ClaimWait {
+    type Answer = Answer;
+
+    fn reply(ctx: &Ctx, answer: &Answer) {
+        match answer {
+            Answer::Jobs(claimed, reply) => {
+                claimed.count();
+                reply(ctx, claimed);
+            }
+            Answer::Nothing => ctx.reply_array(0),
+            Answer::Refused(error) => ctx.reply_error(error),
+        }
+    }
+
+    fn reply_timed_out(ctx: &Ctx) {
+        ctx.reply_array(0);
+    }
+
+    fn left(key: WaitKey) {
+        super::waiter_left(key);
+    }
+
+    fn untold(answer: Answer) {
+        if let Answer::Jobs(claimed, _) = answer {
+            super::give_back(claimed);
+        }
+    }
+}
+
+impl Claimed {
+    /// Counts the jobs as claimed: they are told.
+    pub fn count(&self) {
+        self.state.metrics.claimed.add(self.jobs.len());
+        self.jobs.iter().for_each(|job| self.state.metrics.lateness.record(job.late_us));
+    }
+}
+
+/// One client that waits, in the line of each of its queues.
+pub struct Waiter {
+    pub waiting: Waiting<ClaimWait>,
+    pub queues: Rc<[QueueNumber]>,
+    pub wanted: Wanted,
+}
+
+/// All clients that wait.
+#[derive(Default)]
+pub struct Waiters {
+    waiters: HashMap<Ticket, Waiter>,
+    tickets: HashMap<WaitKey, Ticket>,
+    lines: HashMap<QueueNumber, BTreeSet<Ticket>>,
+    /// When who gives up, in ms of queue time.
+    deadlines: Schedule<Ticket>,
+    next_ticket: Ticket,
+}
+
+impl Waiters {
+    pub fn add(&mut self, waiter: Waiter, deadline: Option<u64>) {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.tickets.insert(waiter.waiting.key(), ticket);
+        for queue in waiter.queues.iter() {
+            self.lines.entry(*queue).or_default().insert(ticket);
+        }
+        if let Some(at) = deadline {
+            self.deadlines.set(ticket, at);
+        }
+        self.waiters.insert(ticket, waiter);
+    }
+
+    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&ticket)?;
+        self.tickets.remove(&waiter.waiting.key());
+        self.deadlines.remove(&ticket);
+        for queue in waiter.queues.iter() {
+            if let Some(line) = self.lines.get_mut(queue) {
+                line.remove(&ticket);
+                if line.is_empty() {
+                    self.lines.remove(queue);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    pub fn remove_key(&mut self, key: WaitKey) -> Option<Waiter> {
+        let ticket = *self.tickets.get(&key)?;
+        self.remove(ticket)
+    }
+
+    /// Takes a waiter whose time is up.
+    pub fn pop_overdue(&mut self, now: u64) -> Option<Waiter> {
+        let ticket = self.deadlines.pop(now)?;
+        self.remove(ticket)
+    }
+
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.next_at()
+    }
+
+    pub fn get(&self, ticket: Ticket) -> Option<&Waiter> {
+        self.waiters.get(&ticket)
+    }
+
+    pub fn first_in(&self, queue: QueueNumber) -> Option<Ticket> {
+        self.lines.get(&queue)?.first().copied()
+    }
+
+    pub fn count(&self, queue: QueueNumber) -> usize {
+        self.lines.get(&queue).map_or(0, BTreeSet::len)
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub fn queues(&self) -> Vec<QueueNumber> {
+        self.lines.keys().copied().collect()
+    }
+
+    /// Takes those who wait for this queue.
+    pub fn drain_queue(&mut self, queue: QueueNumber) -> Vec<Waiter> {
+        let tickets: Vec<_> = self.lines.get(&queue).into_iter().flatten().copied().collect();
+        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
+    }
+
+    /// Takes everyone.
+    pub fn drain(&mut self) -> Vec<Waiter> {
+        let waiters = std::mem::take(self);
+        self.next_ticket = waiters.next_ticket;
+        waiters.waiters.into_values().collect()
+    }
+}
