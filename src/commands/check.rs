@@ -28,6 +28,7 @@ pub const COMMAND: Command = Command {
     arity: 2,
     access: Access::Read,
     fast: false,
+    waits: true,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key)],
     run: || trampoline!(run),

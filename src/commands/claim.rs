@@ -34,6 +34,7 @@ pub const COMMAND: Command = Command {
     arity: -2,
     access: Access::Write,
     fast: true,
+    waits: true,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), COUNT_ARG, LEASE_ARG, BLOCK_ARG],
     run: || trampoline!(run),

@@ -28,6 +28,7 @@ pub const COMMAND: Command = Command {
     arity: -3,
     access: Access::Write,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"receipt", ArgKind::Text), ERROR_ARG, STACK_ARG],
     run: || trampoline!(run),

@@ -29,6 +29,7 @@ pub const COMMAND: Command = Command {
     arity: 3,
     access: Access::Read,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"id", ArgKind::Text)],
     run: || trampoline!(run),

@@ -31,6 +31,7 @@ pub const COMMAND: Command = Command {
     arity: -3,
     access: Access::Write,
     fast: false,
+    waits: true,
     key: KeyPlace::Numbered,
     args: &[
         Arg::new(c"numqueues", ArgKind::Integer),

@@ -29,6 +29,7 @@ pub const COMMAND: Command = Command {
     arity: -4,
     access: Access::WriteMore,
     fast: false,
+    waits: false,
     key: KeyPlace::First,
     args: &[
         Arg::new(c"queue", ArgKind::Key),

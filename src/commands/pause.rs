@@ -20,6 +20,7 @@ pub const COMMAND: Command = Command {
     arity: 2,
     access: Access::Write,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key)],
     run: || trampoline!(run),

@@ -31,6 +31,7 @@ pub const COMMAND: Command = Command {
     arity: -3,
     access: Access::WriteMore,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[
         Arg::new(c"queue", ArgKind::Key),

@@ -25,6 +25,7 @@ pub const COMMAND: Command = Command {
     arity: -4,
     access: Access::Write,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[
         Arg::new(c"queue", ArgKind::Key),

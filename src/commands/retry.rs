@@ -30,6 +30,7 @@ pub const COMMAND: Command = Command {
     arity: -3,
     access: Access::Write,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[
         Arg::new(c"queue", ArgKind::Key),

@@ -29,6 +29,7 @@ pub const COMMAND: Command = Command {
     arity: 2,
     access: Access::Read,
     fast: true,
+    waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key)],
     run: || trampoline!(run),

@@ -151,6 +151,10 @@ impl Events for ServerEvents {
         }
     }
 
+    fn config_changed(ctx: &Ctx) {
+        NODE.warn_of_eviction(ctx);
+    }
+
     fn tick(ctx: &Ctx) {
         NODE.begin(ctx);
         NODE.turn_if_held_back(ctx);

@@ -64,6 +64,7 @@ struct Node {
     primary: Cell<bool>,
     loading: Cell<bool>,
     cluster: Cell<bool>,
+    warned_of_eviction: Cell<bool>,
     /// When the slots of those who wait were looked at last, in ms of queue time.
     slots_looked_at: Cell<u64>,
 }
@@ -85,6 +86,7 @@ impl Node {
             primary: Cell::new(false),
             loading: Cell::new(false),
             cluster: Cell::new(false),
+            warned_of_eviction: Cell::new(false),
             slots_looked_at: Cell::new(0),
         }
     }
@@ -99,12 +101,27 @@ impl Node {
             return;
         }
         match self.start_waker(ctx) {
-            Ok(()) => self.take_over(ctx),
+            Ok(()) => {
+                self.warn_of_eviction(ctx);
+                self.take_over(ctx);
+            }
             Err(error) => {
                 self.begun.set(false);
                 ctx.log(Level::Warning, &format!("dq: {error}; tried again"));
             }
         }
+    }
+
+    /// Warns, once for each time it becomes so, of an eviction policy that takes keys which nobody gave a time to live.
+    fn warn_of_eviction(&self, ctx: &Ctx) {
+        let policy = ctx.server_setting("maxmemory-policy").unwrap_or_default();
+        let bounded = ctx.server_setting("maxmemory").is_some_and(|bytes| bytes != "0");
+        let evicts = bounded && policy.starts_with("allkeys");
+        if evicts && !self.warned_of_eviction.get() {
+            let line = format!("dq: maxmemory-policy {policy} can throw queues away; noeviction keeps them");
+            ctx.log(Level::Warning, &line);
+        }
+        self.warned_of_eviction.set(evicts);
     }
 
     /// Becomes a node that acts: the queues are looked for, and the grace begins.
@@ -141,6 +158,15 @@ impl Node {
         index.meet_all(now);
         for number in self.waiters.borrow().queues() {
             index.schedule.set(Task::Serve(number), now);
+        }
+    }
+
+    /// Has the timers of every queue go by the settings as they are now.
+    fn hurry_all(&self, now: u64) {
+        let mut index = self.index.borrow_mut();
+        for number in index.numbers_in(None) {
+            index.schedule.set_by(Task::Leases(number), now);
+            index.schedule.set_by(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
         }
     }
 
@@ -202,9 +228,12 @@ pub fn settings_changed(ctx: &Ctx) {
         NODE.stand_down(ctx);
         return;
     }
-    NODE.start(ctx);
     let now = NODE.now(ctx);
-    NODE.availability.borrow_mut().shorten_grace(now, settings::TAKEOVER_GRACE.get());
+    let grace = settings::TAKEOVER_GRACE.get();
+    NODE.availability.borrow_mut().open(now, grace);
+    NODE.availability.borrow_mut().shorten_grace(now, grace);
+    NODE.hurry_all(now);
+    NODE.wake_by(ctx, now);
 }
 
 /// Queue time, in ms, of the system's time `at`, in ms.

@@ -28,15 +28,36 @@ impl CallReply {
     }
 
     fn text(&self) -> String {
-        let mut len = 0;
-        // SAFETY: an error reply has a text of `len` bytes, live as long as the reply.
-        unsafe {
-            let start = api!(RedisModule_CallReplyStringPtr(self.0, &mut len));
-            if start.is_null() {
-                return String::new();
-            }
-            String::from_utf8_lossy(std::slice::from_raw_parts(start.cast(), len)).into_owned()
+        // SAFETY: the reply is live until `self` drops.
+        unsafe { text_of(self.0) }
+    }
+
+    /// The text at `index` of an array; `None` where there is none.
+    fn element(&self, index: usize) -> Option<String> {
+        if self.0.is_null() {
+            return None;
         }
+        // SAFETY: the reply is live; the server answers null where it is no array or is shorter.
+        unsafe {
+            let element = api!(RedisModule_CallReplyArrayElement(self.0, index));
+            (!element.is_null()).then(|| text_of(element))
+        }
+    }
+}
+
+/// The text of a string or error reply; empty for others.
+///
+/// # Safety
+/// `reply` is live.
+unsafe fn text_of(reply: *mut raw::RedisModuleCallReply) -> String {
+    let mut len = 0;
+    // SAFETY: the server gives the text's start and length, live as long as the reply, or null.
+    unsafe {
+        let start = api!(RedisModule_CallReplyStringPtr(reply, &mut len));
+        if start.is_null() {
+            return String::new();
+        }
+        String::from_utf8_lossy(std::slice::from_raw_parts(start.cast(), len)).into_owned()
     }
 }
 
@@ -69,6 +90,22 @@ impl Ctx {
             api!(RedisModule_Call(self.raw(), c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
         });
         reply.integer().map(|count| count.unwrap_or(0))
+    }
+
+    /// The value of a setting of the server's own.
+    pub fn server_setting(&self, name: &str) -> Option<String> {
+        // SAFETY: one C string, one buffer with its length.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"CONFIG".as_ptr(),
+                c"cbE".as_ptr(),
+                c"GET".as_ptr(),
+                name.as_ptr(),
+                name.len()
+            ))
+        });
+        reply.element(1)
     }
 
     /// ZCOUNT of the members whose score is over `above`.

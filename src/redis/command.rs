@@ -96,6 +96,8 @@ pub struct Command {
     pub access: Access,
     /// O(1) or O(log N) for the work it does, whatever the size of the queue.
     pub fast: bool,
+    /// Whether it can make its client wait.
+    pub waits: bool,
     pub key: KeyPlace,
     pub args: &'static [Arg],
     pub run: fn() -> RawHandler,
@@ -112,13 +114,15 @@ impl Command {
             Access::WriteMore => "write deny-oom",
         };
         let fast = if self.fast { " fast" } else { "" };
-        CString::new(format!("{access}{fast}")).unwrap_or_default()
+        let blocking = if self.waits { " blocking" } else { "" };
+        CString::new(format!("{access}{fast}{blocking}")).unwrap_or_default()
     }
 
     fn categories(&self) -> CString {
         let access = if self.access == Access::Read { "read" } else { "write" };
         let speed = if self.fast { "fast" } else { "slow" };
-        CString::new(format!("{access} {speed}")).unwrap_or_default()
+        let blocking = if self.waits { " blocking" } else { "" };
+        CString::new(format!("{access} {speed}{blocking}")).unwrap_or_default()
     }
 
     fn key_flags(&self) -> u32 {

@@ -23,6 +23,8 @@ pub trait Events {
     /// All keys of one database are gone; of every one where `db` is `None`.
     fn flushed(ctx: &Ctx, db: Option<i32>);
     fn swapped(ctx: &Ctx, first: i32, second: i32);
+    /// A setting of the server has a new value.
+    fn config_changed(ctx: &Ctx);
     /// Some ten times a second.
     fn tick(ctx: &Ctx);
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]);
@@ -69,6 +71,12 @@ extern "C" fn on_swap<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisMod
     guarded(&ctx, || E::swapped(&ctx, info.dbnum_first, info.dbnum_second));
 }
 
+extern "C" fn on_config<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
+    // SAFETY: see `on_role`.
+    let ctx = unsafe { Ctx::lent(ctx) };
+    guarded(&ctx, || E::config_changed(&ctx));
+}
+
 extern "C" fn on_tick<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
     // SAFETY: see `on_role`.
     let ctx = unsafe { Ctx::lent(ctx) };
@@ -94,11 +102,12 @@ extern "C" fn on_key<E: Events>(
 
 /// Follows the events of the server, and those of keys that come or go other than by a write to them.
 pub fn subscribe<E: Events>(ctx: &Ctx) -> Result<(), String> {
-    let events: [(u64, raw::RedisModuleEventCallback); 5] = [
+    let events: [(u64, raw::RedisModuleEventCallback); 6] = [
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(on_role::<E>)),
         (raw::REDISMODULE_EVENT_LOADING, Some(on_loading::<E>)),
         (raw::REDISMODULE_EVENT_FLUSHDB, Some(on_flush::<E>)),
         (raw::REDISMODULE_EVENT_SWAPDB, Some(on_swap::<E>)),
+        (raw::REDISMODULE_EVENT_CONFIG, Some(on_config::<E>)),
         (raw::REDISMODULE_EVENT_CRON_LOOP, Some(on_tick::<E>)),
     ];
     for (id, callback) in events {
