@@ -1,7 +1,7 @@
 //! Claims at once and claims that wait, and who is served when.
 
 use super::index::{QueueNumber, Task};
-use super::turn::Job;
+use super::turn::{Job, TROUBLE_PAUSE_MS};
 use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
@@ -85,16 +85,30 @@ impl Node {
         let now = now_us / 1000;
         let numbers: Rc<[QueueNumber]> = {
             let mut index = self.index.borrow_mut();
-            let mut adopt = |name: &QueueName| {
+            let mut know = |name| {
                 let number = index.adopt_name(db, name, now);
-                index.schedule.set_by(Task::Serve(number), now);
+                index.meet_new(number, now);
                 number
             };
-            queues.iter().map(&mut adopt).collect()
+            queues.iter().map(&mut know).collect()
         };
+        self.look_for_newcomer(ctx, &numbers, now);
         let deadline = (block > 0).then(|| now_us.div_ceil(1000).saturating_add(block));
+        if let Some(at) = deadline {
+            self.wake_by(ctx, at);
+        }
         self.waiters.borrow_mut().add(Waiter { waiting, queues: numbers, wanted }, deadline);
-        self.turn_soon(ctx);
+    }
+
+    /// Has the lines looked at in which the newcomer is the first; in the others somebody is looked after already.
+    fn look_for_newcomer(&self, ctx: &Ctx, queues: &[QueueNumber], now: u64) {
+        let waiters = self.waiters.borrow();
+        let mut index = self.index.borrow_mut();
+        for number in queues.iter().filter(|number| waiters.count(**number) == 0) {
+            index.schedule.set_by(Task::Serve(*number), now);
+        }
+        drop(index);
+        self.wake_for_tasks(ctx, now);
     }
 
     /// Gives due jobs to those who wait, one after the other; says when there is more to give.
@@ -111,7 +125,15 @@ impl Node {
             }
         }
         self.first_in_line(job.number)?;
-        self.open(job.ctx, job.state, job.now_us)?.next_due()
+        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us) else {
+            return Some(job.now + TROUBLE_PAUSE_MS);
+        };
+        // RESUME calls for a look at those who wait; until then there is nothing to give.
+        if queue.is_paused() {
+            None
+        } else {
+            queue.next_due()
+        }
     }
 
     fn first_in_line(&self, number: QueueNumber) -> Option<u64> {
@@ -148,7 +170,7 @@ impl Node {
         let (db, state) = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)))?;
         let mut queue = self.open(job.ctx, &state, job.now_us)?;
         let jobs = queue.claim(wanted.count, wanted.lease, 0);
-        self.set_by_step(number, &queue, job.now);
+        self.set_by_step(number, &queue);
         drop(queue);
         (!jobs.is_empty()).then_some(Claimed { db, state, jobs })
     }
@@ -194,17 +216,14 @@ impl Node {
             claimed.jobs.iter().for_each(|job| queue.give_back(job));
             let number = self.index.borrow().find(claimed.db, claimed.state.name()).map(|known| known.number);
             if let Some(number) = number {
-                self.set_by_step(number, &queue, now_us / 1000);
+                self.set_by_step(number, &queue);
             }
         }
     }
 
     /// Sets what one step in a queue calls for: the next lease end, and a look at who waits.
-    pub(super) fn set_by_step(&self, number: QueueNumber, queue: &Queue, now: u64) {
+    pub(super) fn set_by_step(&self, number: QueueNumber, queue: &Queue) {
         let mut index = self.index.borrow_mut();
-        if index.get(number).is_some() && !index.schedule.has(&Task::Upkeep(number)) {
-            index.meet(number, now);
-        }
         if let Some(at) = queue.first_lease_end_set() {
             index.schedule.set_by(Task::Leases(number), at);
         }

@@ -2,13 +2,11 @@
 //! keys that come and go without a command of the module. A queue that neither has met yet is found by its first
 //! command.
 
-use super::index::{Index, Task};
-use super::schedule::Schedule;
+use super::index::Task;
 use super::{Node, NODE};
 use crate::core::names::{self, QueueName};
 use crate::queue::Slice;
 use crate::redis::{Ctx, Events, KeyEvent, KeyspaceScan};
-use crate::settings;
 
 /// Marks that are kept; more of them cost more than a walk.
 const MAX_MARKS: usize = 10_000;
@@ -86,25 +84,6 @@ impl Node {
                     index.schedule.set(Task::Serve(number), now);
                 }
             }
-        }
-    }
-}
-
-impl Index {
-    /// Sets what is to be done first in a queue that was just found.
-    pub(super) fn meet(&mut self, number: super::index::QueueNumber, now: u64) {
-        self.schedule.set_by(Task::Meet(number), now);
-        self.schedule.set_by(Task::Leases(number), now);
-        self.schedule.set_by(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
-    }
-}
-
-impl Index {
-    /// Meets every queue anew, whatever was to be done before.
-    pub(super) fn meet_all(&mut self, now: u64) {
-        self.schedule = Schedule::default();
-        for number in self.numbers_in(None) {
-            self.meet(number, now);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::schedule::Schedule;
 use crate::core::names::QueueName;
 use crate::queue::State;
+use crate::settings;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -104,5 +105,27 @@ impl Index {
 
     pub fn len(&self) -> usize {
         self.by_number.len()
+    }
+
+    /// Sets what is to be done first in a queue that was just found.
+    pub fn meet(&mut self, number: QueueNumber, now: u64) {
+        self.schedule.set_by(Task::Meet(number), now);
+        self.schedule.set_by(Task::Leases(number), now);
+        self.schedule.set_by(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
+    }
+
+    /// As `meet`, unless the queue is looked after already.
+    pub fn meet_new(&mut self, number: QueueNumber, now: u64) {
+        if !self.schedule.has(&Task::Upkeep(number)) {
+            self.meet(number, now);
+        }
+    }
+
+    /// Meets every queue anew, whatever was to be done before.
+    pub fn meet_all(&mut self, now: u64) {
+        self.schedule = Schedule::default();
+        for number in self.numbers_in(None) {
+            self.meet(number, now);
+        }
     }
 }

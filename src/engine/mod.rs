@@ -170,13 +170,12 @@ impl Node {
         }
     }
 
-    /// Knows a queue from now on that a reader met first.
-    fn find(&self, ctx: &Ctx, db: i32, state: &Rc<State>, now: u64) {
+    /// Knows a queue from now on.
+    fn know(&self, db: i32, state: &Rc<State>, now: u64) -> index::QueueNumber {
         let mut index = self.index.borrow_mut();
         let number = index.adopt(db, Rc::clone(state));
-        index.meet(number, now);
-        drop(index);
-        self.wake_by(ctx, now);
+        index.meet_new(number, now);
+        number
     }
 
     fn observe_ids(&self, queue: &mut Queue, now: u64) {
@@ -264,9 +263,9 @@ pub fn change<T>(ctx: &Ctx, name: &QueueName, act: impl FnOnce(&mut Queue) -> Re
     let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
     let before = state.metrics.dead_letters();
     let outcome = act(&mut queue).map_err(|fault| fault.to_string());
-    let number = queue.exists().then(|| NODE.index.borrow_mut().adopt(db, Rc::clone(&state)));
+    let number = queue.exists().then(|| NODE.know(db, &state, now_us / 1000));
     if let Some(number) = number {
-        NODE.set_by_step(number, &queue, now_us / 1000);
+        NODE.set_by_step(number, &queue);
     }
     drop(queue);
     if let Some(number) = number {
@@ -297,7 +296,8 @@ pub fn look<T>(
     let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
     let is_new = NODE.index.borrow().find(db, name.as_bytes()).is_none();
     if is_new && NODE.is_acting() && queue.exists() {
-        NODE.find(ctx, db, &state, now_us / 1000);
+        NODE.know(db, &state, now_us / 1000);
+        NODE.wake_for_tasks(ctx, now_us / 1000);
     }
     act(&mut queue, &state).map_err(|fault| fault.to_string())
 }

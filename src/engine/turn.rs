@@ -13,7 +13,7 @@ const PAUSE_MS: u64 = 1;
 /// How often a node that takes no writes looks whether it does again, in ms.
 const CLOSED_LOOK_MS: u64 = 100;
 /// When a queue is looked at again that could not be worked on, in ms.
-const TROUBLE_PAUSE_MS: u64 = 1000;
+pub(super) const TROUBLE_PAUSE_MS: u64 = 1000;
 
 /// What the server answers to every write while it takes none.
 const REFUSES_ALL: [&str; 3] = ["READONLY", "NOREPLICAS", "MISCONF"];
@@ -132,7 +132,7 @@ impl Node {
             Task::Upkeep(_) => self.look_over(job, &mut queue, slice),
             Task::Meet(_) | Task::Serve(_) => self.meet(job, &mut queue),
         };
-        self.set_by_step(job.number, &queue, job.now);
+        self.set_by_step(job.number, &queue);
         next
     }
 
