@@ -28,6 +28,7 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test
+	cargo build --locked
 	cargo test --locked
 
 lint: ## Check format, clippy and documentation; each warning is an error.
