@@ -3,7 +3,7 @@
 use super::{Node, NODE};
 use crate::core::names::QueueName;
 use crate::queue::{CheckWalk, Fault, Progress, Queue, Slice, State};
-use crate::redis::{Ctx, Reply, TimerHandle, Wait, WaitKey, Waiting};
+use crate::redis::{Ctx, Reply, Wait, WaitKey, Waiting};
 use std::rc::Rc;
 
 /// Entries that are walked over at once, without making the client wait.
@@ -28,6 +28,10 @@ pub struct CheckWait;
 
 impl Wait for CheckWait {
     type Answer = Result<(CheckWalk, ReplyWalk), Fault>;
+
+    fn must_arrive(_: &Self::Answer) -> bool {
+        false
+    }
 
     fn reply(ctx: &Ctx, answer: &Self::Answer) {
         match answer {
@@ -61,26 +65,33 @@ pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String
     }
     let waiting = Waiting::begin(ctx).ok_or_else(|| Fault::CannotWait.to_string())?;
     let state = super::state_of(db, name, super::now(ctx));
-    let is_first = NODE.checks.borrow().is_empty();
     NODE.checks.borrow_mut().push(LongCheck { db, state, walk, waiting, reply });
-    if is_first {
-        TimerHandle::arm(ctx, 0, turn);
+    if !NODE.check_alarm.is_armed() {
+        NODE.check_alarm.arm(ctx, 0, turn);
     }
     Ok(())
 }
 
 fn turn(ctx: &Ctx) {
+    NODE.check_alarm.fired();
     NODE.take_check_turn(ctx);
 }
 
 impl Node {
+    /// Goes on with the walks, where a step of the wall clock holds their timer back.
+    pub(super) fn check_if_held_back(&self, ctx: &Ctx) {
+        if self.check_alarm.is_held_back() {
+            self.check_alarm.arm(ctx, 0, turn);
+        }
+    }
+
     fn take_check_turn(&self, ctx: &Ctx) {
         let checks = std::mem::take(&mut *self.checks.borrow_mut());
         let mut slice = Slice::new();
         let mut left: Vec<_> = checks.into_iter().filter_map(|check| self.go_on(ctx, check, &mut slice)).collect();
         if !left.is_empty() {
             left.rotate_left(1);
-            TimerHandle::arm(ctx, PAUSE_MS, turn);
+            self.check_alarm.arm(ctx, PAUSE_MS, turn);
         }
         *self.checks.borrow_mut() = left;
     }

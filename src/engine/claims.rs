@@ -11,7 +11,8 @@ use crate::settings;
 use std::rc::Rc;
 
 /// What a waiter reads that is sent away because this node does not act any more.
-const UNBLOCKED: &str = "UNBLOCKED this node gives out no jobs any more: it is a replica now, or dq.enabled is no";
+const UNBLOCKED: &str =
+    "UNBLOCKED this node gives out no jobs now: it is a replica, loads its data, or dq.enabled is no";
 /// What a waiter reads whose queue is no longer on this node of the cluster.
 const UNBLOCKED_SLOT: &str = "UNBLOCKED the queue's slot is no longer on this node";
 
@@ -21,20 +22,32 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     if !settings::is_enabled() {
         return Err("DQDISABLED dq.enabled is no".into());
     }
+    let mut next_claimable = vec![None; queues.len()];
     for place in NODE.order_of(ctx, queues, wanted.order) {
-        if let Some(claimed) = NODE.claim_now(ctx, &queues[place], wanted)? {
-            NODE.note_turn(ctx, queues, place);
-            claimed.count();
-            (wanted.reply)(ctx, &claimed);
-            return Ok(());
+        match NODE.claim_now(ctx, &queues[place], wanted)? {
+            Outcome::Nothing { until } => next_claimable[place] = until,
+            Outcome::Jobs(claimed) => {
+                NODE.note_turn(ctx, queues, place);
+                claimed.count();
+                (wanted.reply)(ctx, &claimed);
+                return Ok(());
+            }
         }
     }
-    let Some((block, waiting)) = block.and_then(|block| Some((block, Waiting::begin(ctx)?))) else {
-        ctx.reply_array(0);
-        return Ok(());
-    };
-    NODE.stand_in_line(ctx, queues, wanted, waiting, block);
+    match block.and_then(|block| Some((block, Waiting::begin(ctx)?))) {
+        Some((block, waiting)) => NODE.stand_in_line(ctx, queues, &next_claimable, wanted, waiting, block),
+        None => ctx.reply_array(0),
+    }
     Ok(())
+}
+
+/// What one queue has for a claim.
+enum Outcome {
+    Jobs(Claimed),
+    /// Nothing, and as far as can be told until then.
+    Nothing {
+        until: Option<u64>,
+    },
 }
 
 /// A client does not wait any more, and nobody answered it.
@@ -71,44 +84,52 @@ impl Node {
     }
 
     /// Claims what is due beyond what those who wait already will get.
-    fn claim_now(&self, ctx: &Ctx, name: &QueueName, wanted: Wanted) -> Result<Option<Claimed>, String> {
+    fn claim_now(&self, ctx: &Ctx, name: &QueueName, wanted: Wanted) -> Result<Outcome, String> {
         let db = ctx.db();
         let ahead =
-            self.index.borrow().find(db, name.as_bytes()).map_or(0, |known| self.waiters.borrow().count(known.number));
-        let jobs = super::change(ctx, name, |queue| Ok(queue.claim(wanted.count, wanted.lease, ahead)))?;
-        let state = super::state_of(db, name, self.now(ctx));
-        Ok((!jobs.is_empty()).then_some(Claimed { db, state, jobs }))
+            self.index.borrow().find(db, name.as_bytes()).map_or(0, |known| self.waiters.borrow().wanted(known.number));
+        let (jobs, until) = super::change(ctx, name, |queue| {
+            let jobs = queue.claim(wanted.count, wanted.lease, ahead);
+            let until = if jobs.is_empty() { queue.next_claimable() } else { None };
+            Ok((jobs, until))
+        })?;
+        if jobs.is_empty() {
+            return Ok(Outcome::Nothing { until });
+        }
+        Ok(Outcome::Jobs(Claimed { db, state: super::state_of(db, name, self.now(ctx)), jobs }))
     }
 
-    fn stand_in_line(&self, ctx: &Ctx, queues: &[QueueName], wanted: Wanted, waiting: Waiting<ClaimWait>, block: u64) {
+    fn stand_in_line(
+        &self,
+        ctx: &Ctx,
+        queues: &[QueueName],
+        next_claimable: &[Option<u64>],
+        wanted: Wanted,
+        waiting: Waiting<ClaimWait>,
+        block: u64,
+    ) {
         let (now_us, db) = (self.now_us(ctx), ctx.db());
-        let now = now_us / 1000;
-        let numbers: Rc<[QueueNumber]> = {
-            let mut index = self.index.borrow_mut();
-            let mut know = |name| {
-                let number = index.adopt_name(db, name, now);
-                index.meet_new(number, now);
-                number
-            };
-            queues.iter().map(&mut know).collect()
-        };
-        self.look_for_newcomer(ctx, &numbers, now);
         let deadline = (block > 0).then(|| now_us.div_ceil(1000).saturating_add(block));
+        let queues = self.lines_of(db, queues, next_claimable, now_us / 1000);
+        self.waiters.borrow_mut().add(Waiter { waiting, queues, wanted }, deadline);
+        self.wake_for_tasks(ctx, now_us / 1000);
         if let Some(at) = deadline {
             self.wake_by(ctx, at);
         }
-        self.waiters.borrow_mut().add(Waiter { waiting, queues: numbers, wanted }, deadline);
     }
 
-    /// Has the lines looked at in which the newcomer is the first; in the others somebody is looked after already.
-    fn look_for_newcomer(&self, ctx: &Ctx, queues: &[QueueNumber], now: u64) {
-        let waiters = self.waiters.borrow();
+    /// The queues by their numbers, each looked at again when it has something.
+    fn lines_of(&self, db: i32, queues: &[QueueName], next: &[Option<u64>], now: u64) -> Rc<[QueueNumber]> {
         let mut index = self.index.borrow_mut();
-        for number in queues.iter().filter(|number| waiters.count(**number) == 0) {
-            index.schedule.set_by(Task::Serve(*number), now);
-        }
-        drop(index);
-        self.wake_for_tasks(ctx, now);
+        let mut line_of = |(name, next): (&QueueName, &Option<u64>)| {
+            let number = index.adopt_name(db, name, now);
+            index.keep(number, now);
+            if let Some(at) = next {
+                index.schedule.set_by(Task::Serve(number), *at);
+            }
+            number
+        };
+        queues.iter().zip(next).map(&mut line_of).collect()
     }
 
     /// Gives due jobs to those who wait, one after the other; says when there is more to give.
@@ -128,19 +149,15 @@ impl Node {
         let Some(mut queue) = self.open(job.ctx, job.state, job.now_us) else {
             return Some(job.now + TROUBLE_PAUSE_MS);
         };
-        // RESUME calls for a look at those who wait; until then there is nothing to give.
-        if queue.is_paused() {
-            None
-        } else {
-            queue.next_due()
-        }
+        queue.next_claimable()
     }
 
     fn first_in_line(&self, number: QueueNumber) -> Option<u64> {
         self.waiters.borrow().first_in(number)
     }
 
-    /// Claims for one waiter, from the first of its queues that has due jobs and in which nobody is before it.
+    /// Claims for one waiter, from the first of its queues that has due jobs and in which nobody is before it. A queue
+    /// that has some is the one at hand, or its own turn to be looked at has come.
     fn claim_for(&self, job: &Job, ticket: u64) -> Option<Claimed> {
         let (queues, wanted) = {
             let waiters = self.waiters.borrow();
@@ -153,7 +170,8 @@ impl Node {
         };
         for step in 0..queues.len() {
             let place = (first + step) % queues.len();
-            if self.first_in_line(queues[place]) != Some(ticket) {
+            let has_turn = queues[place] == job.number || self.is_to_serve(queues[place], job.now);
+            if !has_turn || self.first_in_line(queues[place]) != Some(ticket) {
                 continue;
             }
             if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
@@ -164,6 +182,10 @@ impl Node {
             }
         }
         None
+    }
+
+    fn is_to_serve(&self, number: QueueNumber, now: u64) -> bool {
+        self.index.borrow().schedule.at(&Task::Serve(number)).is_some_and(|at| at <= now)
     }
 
     fn claim_from(&self, job: &Job, number: QueueNumber, wanted: Wanted) -> Option<Claimed> {

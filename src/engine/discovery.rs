@@ -115,19 +115,23 @@ impl Events for ServerEvents {
 
     fn flushed(_: &Ctx, db: Option<i32>) {
         let numbers = NODE.index.borrow().numbers_in(db);
-        numbers
-            .into_iter()
-            .filter(|number| NODE.waiters.borrow().count(*number) == 0)
-            .for_each(|number| NODE.forget(number));
+        for number in numbers {
+            if NODE.waiters.borrow().count(number) == 0 {
+                NODE.forget(number);
+            } else if let Some(known) = NODE.index.borrow().get(number) {
+                known.state.forget_keys();
+            }
+        }
     }
 
-    fn swapped(ctx: &Ctx, _: i32, _: i32) {
-        if NODE.is_acting() {
-            let now = NODE.now(ctx);
-            NODE.discovery.borrow_mut().scan_all();
-            NODE.meet_all(now);
-            NODE.wake_by(ctx, now);
+    fn swapped(ctx: &Ctx, first: i32, second: i32) {
+        for db in [first, second] {
+            let index = NODE.index.borrow();
+            index.numbers_in(Some(db)).into_iter().filter_map(|number| index.get(number)).for_each(|known| {
+                known.state.forget_keys();
+            });
         }
+        NODE.start(ctx);
     }
 
     fn config_changed(ctx: &Ctx) {
@@ -137,6 +141,7 @@ impl Events for ServerEvents {
     fn tick(ctx: &Ctx) {
         NODE.begin(ctx);
         NODE.turn_if_held_back(ctx);
+        NODE.check_if_held_back(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

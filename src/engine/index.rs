@@ -121,6 +121,13 @@ impl Index {
         }
     }
 
+    /// Sees to it that a queue, which may have no key yet, is looked over some day and forgotten where it has none.
+    pub fn keep(&mut self, number: QueueNumber, now: u64) {
+        if !self.schedule.has(&Task::Upkeep(number)) {
+            self.schedule.set(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
+        }
+    }
+
     /// Meets every queue anew, whatever was to be done before.
     pub fn meet_all(&mut self, now: u64) {
         self.schedule = Schedule::default();

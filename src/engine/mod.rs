@@ -36,7 +36,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use time::Clock;
 use waiters::Waiters;
-use wake::Wake;
+use wake::{Alarm, Wake};
 
 /// How often the clocks are looked at, and whether writes are taken, in ms.
 const HEARTBEAT_MS: u64 = 1000;
@@ -58,9 +58,12 @@ struct Node {
     untold: RefCell<Vec<Claimed>>,
     /// Walks of DQ.CHECK under way.
     checks: RefCell<Vec<LongCheck>>,
+    check_alarm: Alarm,
     wake: Wake,
     /// Whether the server has called since it loaded the module.
     begun: Cell<bool>,
+    /// Whether it has stopped to act, and not begun again.
+    stands_down: Cell<bool>,
     primary: Cell<bool>,
     loading: Cell<bool>,
     cluster: Cell<bool>,
@@ -81,8 +84,10 @@ impl Node {
             waiters: RefCell::default(),
             untold: RefCell::default(),
             checks: RefCell::default(),
-            wake: Wake::new(),
+            check_alarm: Alarm::default(),
+            wake: Wake::default(),
             begun: Cell::new(false),
+            stands_down: Cell::new(false),
             primary: Cell::new(false),
             loading: Cell::new(false),
             cluster: Cell::new(false),
@@ -129,15 +134,15 @@ impl Node {
         self.clock.restart();
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
-        self.discovery.borrow_mut().scan_all();
         self.start(ctx);
     }
 
-    /// Acts again, where it may.
+    /// Acts again, where it may: looks for the queues, since they may have changed while it was not looking.
     fn start(&self, ctx: &Ctx) {
         if self.is_acting() {
             let now = self.now(ctx);
-            self.availability.borrow_mut().open(now, settings::TAKEOVER_GRACE.get());
+            self.stands_down.set(false);
+            self.discovery.borrow_mut().scan_all();
             self.meet_all(now);
             self.wake_by(ctx, now);
         }
@@ -145,6 +150,7 @@ impl Node {
 
     /// Acts no more: nobody waits, and no turn comes.
     fn stand_down(&self, ctx: &Ctx) {
+        self.stands_down.set(true);
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);
         self.release_waiters();
@@ -227,10 +233,12 @@ pub fn settings_changed(ctx: &Ctx) {
         NODE.stand_down(ctx);
         return;
     }
+    if NODE.stands_down.get() {
+        NODE.start(ctx);
+        return;
+    }
     let now = NODE.now(ctx);
-    let grace = settings::TAKEOVER_GRACE.get();
-    NODE.availability.borrow_mut().open(now, grace);
-    NODE.availability.borrow_mut().shorten_grace(now, grace);
+    NODE.availability.borrow_mut().shorten_grace(now, settings::TAKEOVER_GRACE.get());
     NODE.hurry_all(now);
     NODE.wake_by(ctx, now);
 }

@@ -44,6 +44,11 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         self.times.contains_key(task)
     }
 
+    /// When the task is to be done.
+    pub fn at(&self, task: &K) -> Option<u64> {
+        self.times.get(task).map(|(at, _)| *at)
+    }
+
     /// The time of the next task.
     pub fn next_at(&self) -> Option<u64> {
         self.tasks.first_key_value().map(|((at, _), _)| *at)

@@ -38,10 +38,13 @@ pub(super) struct Job<'a> {
 impl Node {
     fn take_turn(&self, ctx: &Ctx) {
         let now_us = self.now_us(ctx);
-        let now = now_us / 1000;
-        let next = if self.takes_writes(ctx) {
+        let (now, mut slice) = (now_us / 1000, Slice::new());
+        self.discover(ctx, now, &mut slice);
+        let next = if !self.must_ask(now) {
+            self.next_turn(now)
+        } else if self.takes_writes(ctx) {
             self.availability.borrow_mut().open(now, settings::TAKEOVER_GRACE.get());
-            self.work(ctx, now_us);
+            self.work(ctx, now_us, &mut slice);
             self.next_turn(now)
         } else {
             self.availability.borrow_mut().close(now);
@@ -55,15 +58,22 @@ impl Node {
         }
     }
 
-    fn work(&self, ctx: &Ctx, now_us: u64) {
-        let (now, mut slice) = (now_us / 1000, Slice::new());
+    /// Whether this turn has to know if writes are taken: it has something to do, or there is a queue for which nobody
+    /// waits, whose jobs grow stale only while they could be claimed.
+    fn must_ask(&self, now: u64) -> bool {
+        let index = self.index.borrow();
+        let is_due = index.schedule.next_at().is_some_and(|at| at <= now) || !self.untold.borrow().is_empty();
+        is_due || !self.availability.borrow().is_open() || index.len() > self.waiters.borrow().lines()
+    }
+
+    fn work(&self, ctx: &Ctx, now_us: u64, slice: &mut Slice) {
+        let now = now_us / 1000;
         self.take_back_untold(ctx, now_us);
-        self.discover(ctx, now, &mut slice);
         while !slice.is_over() {
             let task = self.index.borrow_mut().schedule.pop(now);
             let Some(task) = task else { break };
             slice.spend(0);
-            self.run(ctx, task, now_us, &mut slice);
+            self.run(ctx, task, now_us, slice);
         }
         if self.cluster.get() && now >= self.slots_looked_at.get().saturating_add(HEARTBEAT_MS) {
             self.slots_looked_at.set(now);
@@ -168,6 +178,9 @@ impl Node {
             return Some(grace_until);
         }
         let mut report = LapseReport::default();
+        if !queue.has_jobs() {
+            return queue.next_lease_end().map(|at| at.max(job.now + TROUBLE_PAUSE_MS));
+        }
         let progress = queue.end_leases(slice, &mut report);
         if report.lapsed > 0 {
             self.alert(job.ctx, job.number, job.state, Alert::Lapsed, job.now);
@@ -205,7 +218,7 @@ impl Node {
     fn purge(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Progress {
         let since = self.availability.borrow().open_since(job.now, settings::STALE_AFTER.get());
         let Some(since) = since else { return Progress::Done };
-        if !queue.is_open_since(since) {
+        if !queue.is_open_since(since) || !queue.has_jobs() {
             return Progress::Done;
         }
         if queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0 {

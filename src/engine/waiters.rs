@@ -53,6 +53,10 @@ pub struct ClaimWait;
 impl Wait for ClaimWait {
     type Answer = Answer;
 
+    fn must_arrive(answer: &Answer) -> bool {
+        matches!(answer, Answer::Jobs(..))
+    }
+
     fn reply(ctx: &Ctx, answer: &Answer) {
         match answer {
             Answer::Jobs(claimed, reply) => {
@@ -94,12 +98,20 @@ pub struct Waiter {
     pub wanted: Wanted,
 }
 
+/// Those who wait for one queue.
+#[derive(Default)]
+struct Line {
+    tickets: BTreeSet<Ticket>,
+    /// Jobs that they would take, all together.
+    wanted: usize,
+}
+
 /// All clients that wait.
 #[derive(Default)]
 pub struct Waiters {
     waiters: HashMap<Ticket, Waiter>,
     tickets: HashMap<WaitKey, Ticket>,
-    lines: HashMap<QueueNumber, BTreeSet<Ticket>>,
+    lines: HashMap<QueueNumber, Line>,
     /// When who gives up, in ms of queue time.
     deadlines: Schedule<Ticket>,
     next_ticket: Ticket,
@@ -111,7 +123,9 @@ impl Waiters {
         self.next_ticket += 1;
         self.tickets.insert(waiter.waiting.key(), ticket);
         for queue in waiter.queues.iter() {
-            self.lines.entry(*queue).or_default().insert(ticket);
+            let line = self.lines.entry(*queue).or_default();
+            line.tickets.insert(ticket);
+            line.wanted += waiter.wanted.count;
         }
         if let Some(at) = deadline {
             self.deadlines.set(ticket, at);
@@ -125,8 +139,9 @@ impl Waiters {
         self.deadlines.remove(&ticket);
         for queue in waiter.queues.iter() {
             if let Some(line) = self.lines.get_mut(queue) {
-                line.remove(&ticket);
-                if line.is_empty() {
+                line.tickets.remove(&ticket);
+                line.wanted -= waiter.wanted.count;
+                if line.tickets.is_empty() {
                     self.lines.remove(queue);
                 }
             }
@@ -154,11 +169,21 @@ impl Waiters {
     }
 
     pub fn first_in(&self, queue: QueueNumber) -> Option<Ticket> {
-        self.lines.get(&queue)?.first().copied()
+        self.lines.get(&queue)?.tickets.first().copied()
     }
 
     pub fn count(&self, queue: QueueNumber) -> usize {
-        self.lines.get(&queue).map_or(0, BTreeSet::len)
+        self.lines.get(&queue).map_or(0, |line| line.tickets.len())
+    }
+
+    /// Jobs that those who wait for the queue would take.
+    pub fn wanted(&self, queue: QueueNumber) -> usize {
+        self.lines.get(&queue).map_or(0, |line| line.wanted)
+    }
+
+    /// How many queues somebody waits for.
+    pub fn lines(&self) -> usize {
+        self.lines.len()
     }
 
     pub fn len(&self) -> usize {
@@ -171,7 +196,8 @@ impl Waiters {
 
     /// Takes those who wait for this queue.
     pub fn drain_queue(&mut self, queue: QueueNumber) -> Vec<Waiter> {
-        let tickets: Vec<_> = self.lines.get(&queue).into_iter().flatten().copied().collect();
+        let tickets: Vec<_> =
+            self.lines.get(&queue).map(|line| line.tickets.iter().copied().collect()).unwrap_or_default();
         tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
     }
 

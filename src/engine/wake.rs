@@ -4,30 +4,64 @@ use super::{turn, Node, HEARTBEAT_MS, NODE};
 use crate::redis::{arm_now, boot_us, Ctx, TimerHandle, Waker};
 use std::cell::{Cell, RefCell};
 
-/// A timer of 0 ms that has not fired for so long, in µs, is held back by a step of the wall clock.
+/// A timer that has not fired so long after its time, in µs, is held back by a step of the wall clock.
 const HELD_BACK_US: u64 = 50_000;
 
-pub struct Wake {
-    waker: RefCell<Option<Waker>>,
-    /// The moment that the waker sleeps to, in ms of queue time.
-    moment: Cell<Option<u64>>,
-    /// The timer of 0 ms that is armed, and the boot time in µs at which it was.
-    soon: RefCell<Option<(TimerHandle, u64)>>,
-}
+/// One timer of the server, which runs on the wall clock, and the boot time at which it should fire.
+#[derive(Default)]
+pub struct Alarm(RefCell<Option<(TimerHandle, u64)>>);
 
-impl Wake {
-    pub fn new() -> Wake {
-        Wake { waker: RefCell::new(None), moment: Cell::new(None), soon: RefCell::new(None) }
+impl Alarm {
+    /// Arms the timer, in place of one that is armed.
+    pub fn arm(&self, ctx: &Ctx, in_ms: u64, call: fn(&Ctx)) {
+        self.replace(ctx, TimerHandle::arm(ctx, in_ms, call), in_ms);
+    }
+
+    fn replace(&self, ctx: &Ctx, timer: TimerHandle, in_ms: u64) {
+        let before = self.0.borrow_mut().replace((timer, boot_us().saturating_add(in_ms * 1000)));
+        if let Some((timer, _)) = before {
+            timer.stop(ctx);
+        }
     }
 
     /// The timer has fired: its handle means nothing any more.
     pub fn fired(&self) {
-        self.soon.borrow_mut().take();
+        self.0.borrow_mut().take();
+    }
+
+    pub fn is_armed(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    pub fn is_held_back(&self) -> bool {
+        self.0.borrow().as_ref().is_some_and(|(_, due)| boot_us().saturating_sub(*due) > HELD_BACK_US)
+    }
+
+    pub fn stop(&self, ctx: &Ctx) {
+        if let Some((timer, _)) = self.0.borrow_mut().take() {
+            timer.stop(ctx);
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Wake {
+    waker: RefCell<Option<Waker>>,
+    /// The moment that the waker sleeps to, in ms of queue time.
+    moment: Cell<Option<u64>>,
+    /// The timer of 0 ms.
+    soon: Alarm,
+}
+
+impl Wake {
+    /// The turn has come.
+    pub fn fired(&self) {
+        self.soon.fired();
         self.moment.set(None);
     }
 
     fn must_arm(&self) -> bool {
-        self.soon.borrow().as_ref().is_none_or(|(_, since)| boot_us().saturating_sub(*since) > HELD_BACK_US)
+        !self.soon.is_armed() || self.soon.is_held_back()
     }
 }
 
@@ -38,8 +72,7 @@ fn on_wake(ctx: &Ctx) {
 
 impl Node {
     pub(super) fn start_waker(&self, ctx: &Ctx) -> Result<(), String> {
-        let waker = Waker::start(ctx, on_wake).map_err(|error| format!("cannot start a thread: {error}"))?;
-        *self.wake.waker.borrow_mut() = Some(waker);
+        *self.wake.waker.borrow_mut() = Some(Waker::start(ctx, on_wake)?);
         Ok(())
     }
 
@@ -69,16 +102,14 @@ impl Node {
     /// Has a turn come in this turn of the event loop, after what runs now.
     pub(super) fn turn_soon(&self, ctx: &Ctx) {
         if self.is_acting() && self.wake.must_arm() {
-            self.arm_soon(ctx, TimerHandle::arm(ctx, 0, turn::take));
+            self.wake.soon.arm(ctx, 0, turn::take);
         }
     }
 
     /// As `turn_soon`, from a callback of the server that has no context to arm timers with.
     pub(super) fn turn_soon_from_anywhere(&self) {
         if self.is_acting() && self.wake.must_arm() {
-            if let Some(timer) = arm_now(turn::take) {
-                *self.wake.soon.borrow_mut() = Some((timer, boot_us()));
-            }
+            arm_now(|ctx| self.wake.soon.arm(ctx, 0, turn::take));
         }
     }
 
@@ -86,24 +117,14 @@ impl Node {
     /// waker's call was lost.
     pub(super) fn turn_if_held_back(&self, ctx: &Ctx) {
         let overdue = self.wake.moment.get().is_some_and(|moment| self.now(ctx) > moment + HELD_BACK_US / 1000);
-        let held_back = self.wake.soon.borrow().is_some() && self.wake.must_arm();
-        if overdue || held_back {
+        if overdue || self.wake.soon.is_held_back() {
             self.turn_soon(ctx);
-        }
-    }
-
-    fn arm_soon(&self, ctx: &Ctx, timer: TimerHandle) {
-        let held_back = self.wake.soon.borrow_mut().replace((timer, boot_us()));
-        if let Some((timer, _)) = held_back {
-            timer.stop(ctx);
         }
     }
 
     /// No turn comes any more.
     pub(super) fn sleep_on(&self, ctx: &Ctx) {
-        if let Some((timer, _)) = self.wake.soon.borrow_mut().take() {
-            timer.stop(ctx);
-        }
+        self.wake.soon.stop(ctx);
         self.wake.moment.set(None);
         if let Some(waker) = self.wake.waker.borrow().as_ref() {
             waker.set(None);

@@ -60,7 +60,7 @@ impl Queue<'_> {
     /// came before. Nothing of a paused queue.
     pub fn claim(&mut self, count: usize, lease: Option<u64>, ahead: usize) -> Vec<Taken> {
         self.state.last_claim.set(self.now());
-        if self.is_paused() {
+        if self.is_paused() || !self.has_jobs() {
             return Vec::new();
         }
         let count = if ahead == 0 { count } else { self.due_beyond(ahead, count) };

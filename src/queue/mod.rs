@@ -109,6 +109,12 @@ impl<'a> Queue<'a> {
         hashes.into_iter().any(HashKey::exists) || zsets.into_iter().any(ZsetKey::exists)
     }
 
+    /// Whether there are records at all. An index without any is one whose keys are moved one at a time, or were taken
+    /// away: nothing is done with it until records are there.
+    pub fn has_jobs(&mut self) -> bool {
+        self.jobs.exists()
+    }
+
     /// Queue time of the step, in ms.
     fn now(&self) -> u64 {
         self.now_us / 1000
@@ -133,8 +139,11 @@ impl<'a> Queue<'a> {
         self.first_due
     }
 
-    /// When the next job is due.
-    pub fn next_due(&mut self) -> Option<u64> {
+    /// When the next job can be claimed, as far as can be told; never, of a paused queue: RESUME calls for a look.
+    pub fn next_claimable(&mut self) -> Option<u64> {
+        if self.is_paused() || !self.has_jobs() {
+            return None;
+        }
         self.due.first(u64::MAX, 1).first().map(|(_, at)| *at)
     }
 

@@ -72,6 +72,13 @@ impl State {
         }
     }
 
+    /// The keys are others now: nothing that was known of them holds.
+    pub fn forget_keys(&self) {
+        self.header.replace(Header::default());
+        self.resumed_at.set(0);
+        self.next_turn.set(0);
+    }
+
     pub fn name(&self) -> &[u8] {
         self.keys.header.as_bytes()
     }

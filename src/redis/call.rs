@@ -28,6 +28,9 @@ impl CallReply {
     }
 
     fn text(&self) -> String {
+        if self.0.is_null() {
+            return String::new();
+        }
         // SAFETY: the reply is live until `self` drops.
         unsafe { text_of(self.0) }
     }
@@ -106,6 +109,25 @@ impl Ctx {
             ))
         });
         reply.element(1)
+    }
+
+    /// Whether the server has marked a client to be closed, or has closed it: what is written to it goes nowhere. The
+    /// flag `A` of CLIENT LIST is the only word the server has for that.
+    pub fn is_closing(&self, client_id: u64) -> bool {
+        let id = i64::try_from(client_id).unwrap_or(i64::MAX);
+        // SAFETY: two C strings and an integer.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"CLIENT".as_ptr(),
+                c"cclE".as_ptr(),
+                c"LIST".as_ptr(),
+                c"ID".as_ptr(),
+                id
+            ))
+        });
+        let line = reply.text();
+        line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
     }
 
     /// ZCOUNT of the members whose score is over `above`.

@@ -14,6 +14,8 @@ use std::ptr::null_mut;
 /// What one kind of waiting comes to.
 pub trait Wait: 'static {
     type Answer;
+    /// Whether an answer that does not reach its client is lost, so that it is worth a look at the client first.
+    fn must_arrive(answer: &Self::Answer) -> bool;
     /// Writes the answer to the client.
     fn reply(ctx: &Ctx, answer: &Self::Answer);
     /// Writes what a client gets that CLIENT UNBLOCK ends.
@@ -31,12 +33,14 @@ pub type WaitKey = usize;
 /// A client that waits.
 pub struct Waiting<W: Wait> {
     client: *mut raw::RedisModuleBlockedClient,
+    client_id: u64,
     kind: PhantomData<W>,
 }
 
 /// An answer on its way.
 struct Parcel<A> {
     answer: A,
+    client_id: u64,
     told: bool,
 }
 
@@ -54,7 +58,8 @@ impl<W: Wait> Waiting<W> {
                 return None;
             }
             api!(RedisModule_SetDisconnectCallback(client, Some(left::<W>)));
-            Some(Waiting { client, kind: PhantomData })
+            let client_id = api!(RedisModule_GetClientId(ctx.raw()));
+            Some(Waiting { client, client_id, kind: PhantomData })
         }
     }
 
@@ -64,7 +69,7 @@ impl<W: Wait> Waiting<W> {
 
     /// Sends the answer, and the client waits no more.
     pub fn answer(self, answer: W::Answer) {
-        let parcel = Box::into_raw(Box::new(Parcel { answer, told: false }));
+        let parcel = Box::into_raw(Box::new(Parcel { answer, client_id: self.client_id, told: false }));
         // SAFETY: the client waits; it is unblocked once, since `self` is given up without its drop.
         unsafe { api!(RedisModule_UnblockClient(self.client, parcel.cast())) };
         std::mem::forget(self);
@@ -92,8 +97,10 @@ extern "C" fn reply<W: Wait>(ctx: *mut raw::RedisModuleCtx, _: *mut *mut raw::Re
     };
     if let Some(parcel) = parcel {
         guarded(&ctx, || {
-            W::reply(&ctx, &parcel.answer);
-            parcel.told = true;
+            if !W::must_arrive(&parcel.answer) || !ctx.is_closing(parcel.client_id) {
+                W::reply(&ctx, &parcel.answer);
+                parcel.told = true;
+            }
         });
     }
     raw::REDISMODULE_OK as c_int

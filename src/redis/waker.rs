@@ -2,14 +2,13 @@
 //! of the module's own sleeps to the moment instead and has the event loop arm a timer of 0 ms, which fires in the
 //! same turn of the loop and may do all that a timer may.
 
-use super::{api, clock::boot_us, timer::TimerHandle, Ctx};
+use super::{api, clock::boot_us, Ctx};
 use redis_module::raw;
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The main thread is called again after so long, in µs, where the timer did not fire: a step of the wall clock in
@@ -44,22 +43,32 @@ impl Shared {
 }
 
 /// The thread and the moment that it sleeps to.
+///
+/// It is a plain thread of the C library: the standard library's `spawn` leaves a destructor with the main thread, and
+/// that would keep the library mapped after MODULE UNLOAD.
 pub struct Waker {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: libc::pthread_t,
 }
 
 impl Waker {
     /// Starts the thread. `on_wake` must do nothing but arm a timer.
-    pub fn start(ctx: &Ctx, on_wake: OnWake) -> std::io::Result<Waker> {
+    pub fn start(ctx: &Ctx, on_wake: OnWake) -> Result<Waker, String> {
+        let shared =
+            Arc::new(Shared { moment: Mutex::new(Moment { at_us: None, over: false }), changed: Condvar::new() });
+        let given = Arc::into_raw(Arc::clone(&shared));
+        let mut thread = 0;
+        // SAFETY: `run` takes over the reference that is given; the default attributes are asked for by null.
+        let error = unsafe { libc::pthread_create(&mut thread, std::ptr::null(), run, given.cast_mut().cast()) };
+        if error != 0 {
+            // SAFETY: no thread has taken the reference.
+            drop(unsafe { Arc::from_raw(given) });
+            return Err(format!("cannot start a thread: {}", std::io::Error::from_raw_os_error(error)));
+        }
         // SAFETY: the context is live; the detached one is freed by `stop`.
         DETACHED.store(unsafe { api!(RedisModule_GetDetachedThreadSafeContext(ctx.raw())) }, SeqCst);
         ON_WAKE.store(on_wake as *mut c_void, SeqCst);
-        let shared =
-            Arc::new(Shared { moment: Mutex::new(Moment { at_us: None, over: false }), changed: Condvar::new() });
-        let seen = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("dq-waker".into()).spawn(move || sleep(&seen))?;
-        Ok(Waker { shared, thread: Some(thread) })
+        Ok(Waker { shared, thread })
     }
 
     /// Sets the moment, in boot time in µs; `None` to sleep on.
@@ -83,13 +92,11 @@ impl Waker {
     }
 
     /// Ends the thread. No moment comes after this.
-    pub fn stop(mut self) {
+    pub fn stop(self) {
         self.shared.lock().over = true;
         self.shared.changed.notify_one();
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has ended as well.
-            let _ = thread.join();
-        }
+        // SAFETY: the thread was made by `start` and is joined once, here.
+        unsafe { libc::pthread_join(self.thread, null_mut()) };
         let detached = DETACHED.swap(null_mut(), SeqCst);
         if !detached.is_null() {
             // SAFETY: made by `start`, freed once, here.
@@ -98,9 +105,20 @@ impl Waker {
     }
 }
 
+extern "C" fn run(given: *mut c_void) -> *mut c_void {
+    // SAFETY: the one reference that `start` gave to this thread.
+    let shared = unsafe { Arc::from_raw(given.cast::<Shared>().cast_const()) };
+    // SAFETY: names this thread and asks the kernel to wake it to the point (1 ns instead of 50 µs of slack).
+    unsafe {
+        libc::pthread_setname_np(libc::pthread_self(), c"dq-waker".as_ptr());
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
+    }
+    // A panic here would be one of the standard library; the server's own tick then brings the turns, ten a second.
+    let _ = catch_unwind(AssertUnwindSafe(|| sleep(&shared)));
+    null_mut()
+}
+
 fn sleep(shared: &Shared) {
-    // SAFETY: asks the kernel to wake this thread to the point (1 ns instead of 50 µs of slack); changes nothing else.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
     let mut moment = shared.lock();
     while !moment.over {
         let now = boot_us();
@@ -137,9 +155,11 @@ extern "C" fn awake(_: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(|| call(&ctx)));
 }
 
-/// Arms a timer of 0 ms from wherever the main thread is, without a context of its own; `None` before the start.
-pub fn arm_now(call: fn(&Ctx)) -> Option<TimerHandle> {
+/// Lends the context that outlives every call, to arm a timer with where the server gave none; nothing before the start.
+pub fn arm_now(arm: impl FnOnce(&Ctx)) {
     let detached = DETACHED.load(SeqCst);
-    // SAFETY: the context is live until `stop`.
-    (!detached.is_null()).then(|| TimerHandle::arm(&unsafe { Ctx::lent(detached) }, 0, call))
+    if !detached.is_null() {
+        // SAFETY: the context is live until `stop`.
+        arm(&unsafe { Ctx::lent(detached) });
+    }
 }
