@@ -10,7 +10,7 @@ RUN := $(TARGET)/run
 
 export REDIS_SERVER
 
-.PHONY: help build run test lint clean
+.PHONY: help build run test bench-holds lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -28,8 +28,11 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test
-	cargo build --locked
 	cargo test --locked
+
+bench-holds: ## Measure how long other clients wait while the module has very much to do; p99 of PING must stay under 5 ms.
+	@scripts/needs.sh test
+	cargo bench --locked --bench holds
 
 lint: ## Check format, clippy and documentation; each warning is an error.
 	@scripts/needs.sh lint
