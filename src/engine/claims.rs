@@ -6,7 +6,7 @@ use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
 use crate::queue::{Queue, Slice};
-use crate::redis::{Ctx, Level, Reply, WaitKey, Waiting};
+use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
 use std::rc::Rc;
 
@@ -108,13 +108,13 @@ impl Node {
         waiting: Waiting<ClaimWait>,
         block: u64,
     ) {
-        let (now_us, db) = (self.now_us(ctx), ctx.db());
-        let deadline = (block > 0).then(|| now_us.div_ceil(1000).saturating_add(block));
-        let queues = self.lines_of(db, queues, next_claimable, now_us / 1000);
+        let (now, db) = (self.now(ctx), ctx.db());
+        let deadline = (block > 0).then(|| boot_us().saturating_add(block.saturating_mul(1000)));
+        let queues = self.lines_of(db, queues, next_claimable, now);
         self.waiters.borrow_mut().add(Waiter { waiting, queues, wanted }, deadline);
-        self.wake_for_tasks(ctx, now_us / 1000);
-        if let Some(at) = deadline {
-            self.wake_by(ctx, at);
+        self.wake_for_tasks(ctx, now);
+        if let Some(at_us) = deadline {
+            self.wake_by_boot(at_us);
         }
     }
 
@@ -198,9 +198,10 @@ impl Node {
     }
 
     /// Tells those whose time is up that there was nothing.
-    pub(super) fn end_waits(&self, now: u64) {
+    pub(super) fn end_waits(&self) {
+        let now_us = boot_us();
         loop {
-            let waiter = self.waiters.borrow_mut().pop_overdue(now);
+            let waiter = self.waiters.borrow_mut().pop_overdue(now_us);
             let Some(waiter) = waiter else { return };
             waiter.waiting.answer(Answer::Nothing);
         }

@@ -5,7 +5,7 @@
 use super::index::Task;
 use super::{Node, NODE};
 use crate::core::names::{self, QueueName};
-use crate::queue::Slice;
+use crate::queue::{Queue, Slice, State};
 use crate::redis::{Ctx, Events, KeyEvent, KeyspaceScan};
 
 /// Marks that are kept; more of them cost more than a walk.
@@ -47,7 +47,7 @@ impl Discovery {
 
     /// Goes on with the walk as far as the slice goes; returns what was found.
     fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Vec<(i32, Vec<u8>)> {
-        let mut found = std::mem::take(&mut self.marks);
+        let mut found = Vec::new();
         while let Some(walk) = &mut self.walk {
             if slice.is_over() {
                 break;
@@ -72,9 +72,26 @@ impl Discovery {
 }
 
 impl Node {
+    /// Where the keys of a marked queue are. Valkey 9.1 tells of a MOVE within MULTI as if all of it were in the database
+    /// that the client had selected, so where the keys are not there, every database is looked into.
+    fn places_of(&self, ctx: &Ctx, (db, name): (i32, Vec<u8>)) -> Vec<(i32, Vec<u8>)> {
+        let Ok(queue) = QueueName::parse(&name) else { return Vec::new() };
+        let state = State::new(&queue, 0);
+        let is_in =
+            |db: i32| ctx.select_db(db) && Queue::open(ctx, &state, 0, false).is_ok_and(|mut queue| queue.exists());
+        let places = if is_in(db) {
+            vec![db]
+        } else {
+            (0..).take_while(|db| ctx.select_db(*db)).filter(|db| is_in(*db)).collect()
+        };
+        places.into_iter().map(|db| (db, name.clone())).collect()
+    }
+
     /// Adopts the queues that were found since the last turn.
     pub(super) fn discover(&self, ctx: &Ctx, now: u64, slice: &mut Slice) {
-        let found = self.discovery.borrow_mut().step(ctx, slice);
+        let marks = std::mem::take(&mut self.discovery.borrow_mut().marks);
+        let mut found: Vec<_> = marks.into_iter().flat_map(|mark| self.places_of(ctx, mark)).collect();
+        found.extend(self.discovery.borrow_mut().step(ctx, slice));
         let mut index = self.index.borrow_mut();
         for (db, name) in found {
             if let Ok(name) = QueueName::parse(&name) {
@@ -140,6 +157,8 @@ impl Events for ServerEvents {
 
     fn tick(ctx: &Ctx) {
         NODE.begin(ctx);
+        // Looks at the clock, where no command does.
+        NODE.now(ctx);
         NODE.turn_if_held_back(ctx);
         NODE.check_if_held_back(ctx);
     }

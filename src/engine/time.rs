@@ -67,11 +67,15 @@ impl Node {
         self.now_us(ctx) / 1000
     }
 
-    /// The first whole ms of queue time by which the system's clock shows `at`, in ms.
+    /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that.
     pub(super) fn queue_time_of(&self, ctx: &Ctx, at: u64) -> u64 {
         self.look_at_clock(ctx);
-        let now_us = self.now_us(ctx);
-        QueueClock::wall_to_queue(at.saturating_mul(1000), wall_us(), now_us).div_ceil(1000)
+        let (now_us, wall_us, at_us) = (self.now_us(ctx), wall_us(), at.saturating_mul(1000));
+        if at_us <= wall_us {
+            now_us / 1000
+        } else {
+            QueueClock::wall_to_queue(at_us, wall_us, now_us).div_ceil(1000)
+        }
     }
 
     fn look_at_clock(&self, ctx: &Ctx) {

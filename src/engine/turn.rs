@@ -50,11 +50,15 @@ impl Node {
             self.availability.borrow_mut().close(now);
             Some(now + CLOSED_LOOK_MS)
         };
-        self.end_waits(now);
+        self.end_waits();
         let deadline = self.waiters.borrow().next_deadline();
-        match next.into_iter().chain(deadline).min() {
+        match next {
             Some(at) => self.wake_by(ctx, at.max(now + PAUSE_MS)),
-            None => self.sleep_on(ctx),
+            None if deadline.is_none() => self.sleep_on(ctx),
+            None => {}
+        }
+        if let Some(at_us) = deadline {
+            self.wake_by_boot(at_us);
         }
     }
 

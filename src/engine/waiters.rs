@@ -112,7 +112,7 @@ pub struct Waiters {
     waiters: HashMap<Ticket, Waiter>,
     tickets: HashMap<WaitKey, Ticket>,
     lines: HashMap<QueueNumber, Line>,
-    /// When who gives up, in ms of queue time.
+    /// When who gives up, in µs of boot time: a wait is a stretch of time, which no clock's step cuts short.
     deadlines: Schedule<Ticket>,
     next_ticket: Ticket,
 }
@@ -154,7 +154,7 @@ impl Waiters {
         self.remove(ticket)
     }
 
-    /// Takes a waiter whose time is up.
+    /// Takes a waiter whose time is up, in µs of boot time.
     pub fn pop_overdue(&mut self, now: u64) -> Option<Waiter> {
         let ticket = self.deadlines.pop(now)?;
         self.remove(ticket)

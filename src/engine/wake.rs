@@ -47,7 +47,7 @@ impl Alarm {
 #[derive(Default)]
 pub struct Wake {
     waker: RefCell<Option<Waker>>,
-    /// The moment that the waker sleeps to, in ms of queue time.
+    /// The moment that the waker sleeps to, in µs of boot time.
     moment: Cell<Option<u64>>,
     /// The timer of 0 ms.
     soon: Alarm,
@@ -84,17 +84,20 @@ impl Node {
 
     /// Sees to it that a turn comes at `at` or before, in ms of queue time.
     pub(super) fn wake_by(&self, ctx: &Ctx, at: u64) {
-        if !self.is_acting() {
-            return;
-        }
         let now = self.now(ctx);
-        let at = at.min(now + HEARTBEAT_MS);
         if at <= now {
             self.turn_soon(ctx);
-        } else if self.wake.moment.get().is_none_or(|moment| moment > at) {
-            self.wake.moment.set(Some(at));
+        } else {
+            self.wake_by_boot(self.clock.boot_at(at.min(now + HEARTBEAT_MS)));
+        }
+    }
+
+    /// Sees to it that a turn comes at `at_us` or before, in µs of boot time.
+    pub(super) fn wake_by_boot(&self, at_us: u64) {
+        if self.is_acting() && self.wake.moment.get().is_none_or(|moment| moment > at_us) {
+            self.wake.moment.set(Some(at_us));
             if let Some(waker) = self.wake.waker.borrow().as_ref() {
-                waker.set(Some(self.clock.boot_at(at)));
+                waker.set(Some(at_us));
             }
         }
     }
@@ -116,7 +119,7 @@ impl Node {
     /// A turn now, where the one that should have come did not: a step of the wall clock held its timer back, or the
     /// waker's call was lost.
     pub(super) fn turn_if_held_back(&self, ctx: &Ctx) {
-        let overdue = self.wake.moment.get().is_some_and(|moment| self.now(ctx) > moment + HELD_BACK_US / 1000);
+        let overdue = self.wake.moment.get().is_some_and(|moment| boot_us() > moment.saturating_add(HELD_BACK_US));
         if overdue || self.wake.soon.is_held_back() {
             self.turn_soon(ctx);
         }
