@@ -27,7 +27,9 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
         match NODE.claim_now(ctx, &queues[place], wanted)? {
             Outcome::Nothing { until } => next_claimable[place] = until,
             Outcome::Jobs(claimed) => {
-                NODE.note_turn(ctx, queues, place);
+                if wanted.order == Order::Rotate {
+                    NODE.note_turn(ctx, queues, place);
+                }
                 claimed.count();
                 (wanted.reply)(ctx, &claimed);
                 return Ok(());
@@ -175,8 +177,10 @@ impl Node {
                 continue;
             }
             if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
-                if let Some(known) = self.index.borrow().get(queues[0]) {
-                    known.state.next_turn.set(place + 1);
+                if wanted.order == Order::Rotate {
+                    if let Some(known) = self.index.borrow().get(queues[0]) {
+                        known.state.next_turn.set(place + 1);
+                    }
                 }
                 return Some(claimed);
             }
