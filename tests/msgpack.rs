@@ -18,8 +18,8 @@ use redis::Value;
 /// How Python is asked to spell what it writes.
 const FORMS: [&str; 4] = ["usual", "old", "widest", "signed"];
 
-/// The same for letters, whose head the module wants in the shortest spelling.
-const LETTER_FORMS: [&str; 3] = ["usual", "old", "inside"];
+/// The same for letters; "inside" is the widest for the record alone.
+const LETTER_FORMS: [&str; 5] = ["usual", "old", "widest", "signed", "inside"];
 
 /// Where a type of MessagePack ends and the next begins.
 const BORDERS: [u64; 14] = [

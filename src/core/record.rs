@@ -79,14 +79,7 @@ impl<'a> Job<'a> {
     /// A MessagePack string is taken for bytes, since older encoders know no bin, and a birth of 0
     /// for none. Allocates nothing where `bytes` are a record.
     pub fn decode(bytes: &'a [u8]) -> Result<Job<'a>, BadRecord> {
-        let mut source = rmp_serde::Deserializer::from_read_ref(bytes);
-        let job = Job::deserialize(&mut source).map_err(|_| BadRecord)?;
-        // The deserializer does not tell what it left unread. At the end of the input, and only
-        // there, it finds no marker for one more integer.
-        match u8::deserialize(&mut source) {
-            Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(job),
-            _ => Err(BadRecord),
-        }
+        decode_all(bytes)
     }
 
     /// Appends the record to `out`.
@@ -114,6 +107,18 @@ impl<'a> Job<'a> {
             Element::Text(self.error.map(Bytes::new)),
             Element::Text(self.stack.map(Bytes::new)),
         ]
+    }
+}
+
+/// Reads one value, which has to fill `bytes` to the last one.
+fn decode_all<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, BadRecord> {
+    let mut source = rmp_serde::Deserializer::from_read_ref(bytes);
+    let value = T::deserialize(&mut source).map_err(|_| BadRecord)?;
+    // The deserializer does not tell what it left unread. At the end of the input, and only
+    // there, it finds no marker for one more integer.
+    match u8::deserialize(&mut source) {
+        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
+        _ => Err(BadRecord),
     }
 }
 
@@ -245,9 +250,7 @@ pub struct Letter<'a> {
 impl<'a> Letter<'a> {
     /// Reads a letter, which has to fill `bytes` to the last one.
     pub fn decode(bytes: &'a [u8]) -> Result<Letter<'a>, BadRecord> {
-        let (reason, record) = open(bytes).ok_or(BadRecord)?;
-        let job = Job::decode(record)?;
-        Ok(Letter { reason, job })
+        decode_all(bytes)
     }
 
     /// Appends the letter to `out`.
@@ -255,11 +258,31 @@ impl<'a> Letter<'a> {
         push_head(self.reason, out);
         self.job.encode(out);
     }
+}
 
-    /// The bytes of the record inside a letter, which are not looked at; `None` where `letter`
-    /// is none.
-    pub fn record_bytes(letter: &[u8]) -> Option<&[u8]> {
-        open(letter).map(|(_, record)| record)
+impl<'de: 'a, 'a> Deserialize<'de> for Letter<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Letter<'a>, D::Error> {
+        deserializer.deserialize_seq(LetterVisitor)
+    }
+}
+
+struct LetterVisitor;
+
+impl<'de> Visitor<'de> for LetterVisitor {
+    type Value = Letter<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a dead letter")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Letter<'de>, A::Error> {
+        if array.next_element::<u8>()? != Some(VERSION) {
+            return Err(de::Error::custom("unknown version"));
+        }
+        let reason = text(&mut array)?.and_then(Reason::parse);
+        let reason = reason.ok_or_else(|| de::Error::custom("unknown reason"))?;
+        let job = array.next_element()?.ok_or_else(|| de::Error::missing_field("record"))?;
+        Ok(Letter { reason, job })
     }
 }
 
@@ -285,16 +308,6 @@ fn push_head(reason: Reason, out: &mut Vec<u8>) {
     out.extend_from_slice(&HEAD);
     out.push(reason_marker(reason));
     out.extend_from_slice(reason.as_str().as_bytes());
-}
-
-/// Takes a letter apart. Its head has to be spelled in the shortest way, which is the one that
-/// MessagePack encoders choose.
-fn open(letter: &[u8]) -> Option<(Reason, &[u8])> {
-    let rest = letter.strip_prefix(&HEAD)?;
-    Reason::ALL.into_iter().find_map(|reason| {
-        let rest = rest.strip_prefix(&[reason_marker(reason)])?;
-        Some((reason, rest.strip_prefix(reason.as_str().as_bytes())?))
-    })
 }
 
 #[cfg(test)]
@@ -461,6 +474,19 @@ mod tests {
     }
 
     #[test]
+    fn wider_spellings_of_a_letter_are_read() {
+        let letter = Letter { reason: Reason::Stale, job: Job { payload: b"p", ..Job::default() } };
+        for bytes in [
+            &b"\x93\x01\xA5stale\x92\x01\xC4\x01p"[..],
+            b"\xDC\x00\x03\xCC\x01\xD9\x05stale\x92\x01\xC4\x01p",
+            b"\xDD\x00\x00\x00\x03\xD3\x00\x00\x00\x00\x00\x00\x00\x01\xDB\x00\x00\x00\x05stale\x92\x01\xA1p",
+            b"\x93\x01\xC4\x05stale\x92\x01\xC4\x01p",
+        ] {
+            assert_eq!(Letter::decode(bytes), Ok(letter.clone()), "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn what_is_no_letter_is_refused() {
         for bytes in [
             &b""[..],
@@ -474,7 +500,6 @@ mod tests {
         ] {
             assert_eq!(Letter::decode(bytes), Err(BadRecord), "{bytes:?}");
         }
-        assert_eq!(Letter::record_bytes(b"\x92\x01\xC4\x00"), None);
     }
 
     /// The texts and the rest of a job, owned.
@@ -552,7 +577,9 @@ mod tests {
                 prop_assert_eq!(Job::decode(&record), Ok(job));
             }
             if let Ok(letter) = Letter::decode(&bytes) {
-                prop_assert_eq!(Job::decode(Letter::record_bytes(&bytes).unwrap()), Ok(letter.job));
+                let mut again = Vec::new();
+                letter.encode(&mut again);
+                prop_assert_eq!(Letter::decode(&again), Ok(letter));
             }
         }
 
@@ -571,7 +598,8 @@ mod tests {
         ) {
             let mut out = Vec::new();
             bury(reason, &record, &mut out);
-            prop_assert_eq!(Letter::record_bytes(&out), Some(&record[..]));
+            prop_assert!(out.ends_with(&record));
+            prop_assert_eq!(out.len(), record.len() + 3 + reason.as_str().len());
         }
 
         #[test]

@@ -216,6 +216,8 @@ impl Node {
             self.forget(job.number);
             return None;
         }
+        // A lease that another hand wrote has set no timer.
+        self.index.borrow_mut().schedule.set_by(Task::Leases(job.number), job.now);
         Some(job.now.saturating_add(settings::PURGE_INTERVAL.get()))
     }
 

@@ -6,7 +6,8 @@ use super::scan::Scannable;
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
-use std::ffi::c_int;
+use std::ffi::{c_int, CStr};
+use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
 
 /// The key holds another type than the one it is used as.
@@ -96,16 +97,44 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// A ZSET of ids, scored with whole numbers of ms.
-pub struct ZsetKey<'a> {
-    slot: Slot<'a>,
-    effects: Effects,
+/// A native type of the server, and the commands by which a change of it is told.
+pub trait Native {
+    const TYPE: isize;
+    const PUT: &'static CStr;
+    const REMOVE: &'static CStr;
 }
 
-impl<'a> ZsetKey<'a> {
+pub struct Zset;
+
+impl Native for Zset {
+    const TYPE: isize = raw::REDISMODULE_KEYTYPE_ZSET;
+    const PUT: &'static CStr = c"ZADD";
+    const REMOVE: &'static CStr = c"ZREM";
+}
+
+pub struct Hash;
+
+impl Native for Hash {
+    const TYPE: isize = raw::REDISMODULE_KEYTYPE_HASH;
+    const PUT: &'static CStr = c"HSET";
+    const REMOVE: &'static CStr = c"HDEL";
+}
+
+/// A key of one native type.
+pub struct Key<'a, T: Native> {
+    slot: Slot<'a>,
+    effects: Effects,
+    native: PhantomData<T>,
+}
+
+/// A ZSET of ids, scored with whole numbers of ms.
+pub type ZsetKey<'a> = Key<'a, Zset>;
+/// A HASH of ids and records, or of the header's fields.
+pub type HashKey<'a> = Key<'a, Hash>;
+
+impl<'a, T: Native> Key<'a, T> {
     pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
-        let slot = Slot::new(ctx, name, raw::REDISMODULE_KEYTYPE_ZSET);
-        ZsetKey { slot, effects: Effects::default() }
+        Key { slot: Slot::new(ctx, name, T::TYPE), effects: Effects::default(), native: PhantomData }
     }
 
     /// Refuses a key of another type. Every other call takes the answer for granted.
@@ -125,7 +154,21 @@ impl<'a> ZsetKey<'a> {
     pub fn len(&mut self) -> usize {
         self.slot.reading().len()
     }
+}
 
+impl<T: Native> Scannable for Key<'_, T> {
+    fn open_key(&mut self) -> *mut raw::RedisModuleKey {
+        self.slot.present().map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl<T: Native> Drop for Key<'_, T> {
+    fn drop(&mut self) {
+        self.effects.replicate(self.slot.ctx, self.slot.name, T::PUT, T::REMOVE);
+    }
+}
+
+impl Key<'_, Zset> {
     /// The score of `id` as it stands in the key, which another hand may have made a fraction.
     pub fn raw_score(&mut self, id: &Text) -> Option<f64> {
         let key = self.slot.present()?;
@@ -205,54 +248,7 @@ impl<'a> ZsetKey<'a> {
     }
 }
 
-impl Scannable for ZsetKey<'_> {
-    fn open_key(&mut self) -> *mut raw::RedisModuleKey {
-        self.slot.present().map_or(null_mut(), NonNull::as_ptr)
-    }
-}
-
-impl Scannable for HashKey<'_> {
-    fn open_key(&mut self) -> *mut raw::RedisModuleKey {
-        self.slot.present().map_or(null_mut(), NonNull::as_ptr)
-    }
-}
-
-impl Drop for ZsetKey<'_> {
-    fn drop(&mut self) {
-        self.effects.replicate(self.slot.ctx, self.slot.name, c"ZADD", c"ZREM");
-    }
-}
-
-/// A HASH of ids and records, or of the header's fields.
-pub struct HashKey<'a> {
-    slot: Slot<'a>,
-    effects: Effects,
-}
-
-impl<'a> HashKey<'a> {
-    pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
-        let slot = Slot::new(ctx, name, raw::REDISMODULE_KEYTYPE_HASH);
-        HashKey { slot, effects: Effects::default() }
-    }
-
-    /// Refuses a key of another type. Every other call takes the answer for granted.
-    pub fn check(&mut self) -> Result<(), WrongType> {
-        self.slot.check()
-    }
-
-    /// Opens the key for writing at once, where a write is certain.
-    pub fn will_write(&mut self) {
-        self.slot.writing();
-    }
-
-    pub fn exists(&mut self) -> bool {
-        self.slot.present().is_some()
-    }
-
-    pub fn len(&mut self) -> usize {
-        self.slot.reading().len()
-    }
-
+impl Key<'_, Hash> {
     pub fn get(&mut self, field: &Text) -> Option<Text> {
         let key = self.slot.present()?;
         let mut value: *mut raw::RedisModuleString = null_mut();
@@ -313,12 +309,6 @@ impl<'a> HashKey<'a> {
                 null_mut::<raw::RedisModuleString>()
             ))
         }
-    }
-}
-
-impl Drop for HashKey<'_> {
-    fn drop(&mut self) {
-        self.effects.replicate(self.slot.ctx, self.slot.name, c"HSET", c"HDEL");
     }
 }
 
