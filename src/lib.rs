@@ -16,27 +16,21 @@ mod queue;
 mod redis;
 mod settings;
 
-use redis::{Ctx, Level, ServerAlloc};
-use redis_module::{redis_module, Context, RedisString, Status};
+use redis::{Ctx, Level};
 
-fn load(context: &Context, args: &[RedisString]) -> Status {
-    let ctx = redis::of_context(context);
-    match register(&ctx, args) {
-        Ok(()) => Status::Ok,
-        Err(error) => {
-            ctx.log(Level::Warning, &format!("dq: not loaded: {error}"));
-            Status::Err
-        }
-    }
+server_module! {
+    name: c"dq",
+    version: 100,
+    load: load,
+    unload: unload,
 }
 
-fn register(ctx: &Ctx, args: &[RedisString]) -> Result<(), String> {
-    redis::log_panics();
+fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
     commands::ALL.iter().try_for_each(|command| redis::register(ctx, command))?;
     settings::ALL.iter().try_for_each(|setting| redis::register_setting(ctx, *setting))?;
     redis::load_configs(ctx)?;
-    settings::take_arguments(&args.iter().map(RedisString::as_slice).collect::<Vec<_>>())?;
-    settings::on_change(engine::settings_changed);
+    settings::take_arguments(args)?;
+    settings::on_change(engine::setting_changed);
     redis::subscribe::<engine::ServerEvents>(ctx)?;
     redis::report_info::<engine::NodeInfo>(ctx)?;
     engine::load(ctx);
@@ -44,22 +38,8 @@ fn register(ctx: &Ctx, args: &[RedisString]) -> Result<(), String> {
     Ok(())
 }
 
-fn unload(context: &Context) -> Status {
-    let ctx = redis::of_context(context);
-    if let Err(error) = engine::unload(&ctx) {
-        ctx.log(Level::Warning, &format!("dq: not unloaded: {error}"));
-        return Status::Err;
-    }
+fn unload(ctx: &Ctx) -> Result<(), String> {
+    engine::unload(ctx)?;
     settings::forget_shown();
-    redis::forget_panics();
-    Status::Ok
-}
-
-redis_module! {
-    name: "dq",
-    version: 100,
-    allocator: (ServerAlloc, ServerAlloc),
-    data_types: [],
-    init: load,
-    deinit: unload,
+    Ok(())
 }

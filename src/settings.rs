@@ -57,6 +57,11 @@ impl Setting {
         Setting::new(name, Kind::Word(words), 0, 0, words.len() as u64 - 1)
     }
 
+    /// Whether this is `other`.
+    pub fn is(&self, other: &Setting) -> bool {
+        std::ptr::eq(self, other)
+    }
+
     pub fn get(&self) -> u64 {
         self.value.load(Relaxed)
     }
@@ -134,7 +139,7 @@ impl SettingText for Setting {
 
     fn applied(&self, ctx: &Ctx) {
         if let Some(tell) = ON_CHANGE.get() {
-            tell(ctx);
+            tell(ctx, self);
         }
     }
 
@@ -144,10 +149,10 @@ impl SettingText for Setting {
 }
 
 /// Who is told when a setting has a new value.
-static ON_CHANGE: OnceLock<fn(&Ctx)> = OnceLock::new();
+static ON_CHANGE: OnceLock<fn(&Ctx, &Setting)> = OnceLock::new();
 
 /// Has `tell` called whenever a CONFIG SET stands.
-pub fn on_change(tell: fn(&Ctx)) {
+pub fn on_change(tell: fn(&Ctx, &Setting)) {
     ON_CHANGE.get_or_init(|| tell);
 }
 

@@ -10,6 +10,9 @@ use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
 use std::rc::Rc;
 
+/// Waits that end in one turn; the server takes about 10 µs to tell each.
+const MAX_ENDS: usize = 100;
+
 /// What a waiter reads that is sent away because this node does not act any more.
 const UNBLOCKED: &str =
     "UNBLOCKED this node gives out no jobs now: it is a replica, loads its data, or dq.enabled is no";
@@ -201,10 +204,10 @@ impl Node {
         (!jobs.is_empty()).then_some(Claimed { db, state, jobs })
     }
 
-    /// Tells those whose time is up that there was nothing.
+    /// Tells those whose time is up that there was nothing, so many a turn.
     pub(super) fn end_waits(&self) {
         let now_us = boot_us();
-        loop {
+        for _ in 0..MAX_ENDS {
             let waiter = self.waiters.borrow_mut().pop_overdue(now_us);
             let Some(waiter) = waiter else { return };
             waiter.waiting.answer(Answer::Nothing);

@@ -24,7 +24,7 @@ use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
 use crate::queue::{Fault, Queue, State};
 use crate::redis::{random, Ctx, Level, MainThread};
-use crate::settings;
+use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
 use availability::Availability;
 use checks::LongCheck;
@@ -167,13 +167,15 @@ impl Node {
         }
     }
 
-    /// Has the timers of every queue go by the settings as they are now.
-    fn hurry_all(&self, now: u64) {
+    /// Has one task of every queue done in `within` ms at the latest.
+    fn hurry(&self, ctx: &Ctx, task: fn(index::QueueNumber) -> Task, within: u64) {
+        let now = self.now(ctx);
         let mut index = self.index.borrow_mut();
         for number in index.numbers_in(None) {
-            index.schedule.set_by(Task::Leases(number), now);
-            index.schedule.set_by(Task::Upkeep(number), now.saturating_add(settings::PURGE_INTERVAL.get()));
+            index.schedule.set_by(task(number), now.saturating_add(within));
         }
+        drop(index);
+        self.wake_for_tasks(ctx, now);
     }
 
     /// Knows a queue from now on.
@@ -224,23 +226,24 @@ pub fn unload(ctx: &Ctx) -> Result<(), String> {
     *NODE.index.borrow_mut() = Index::default();
     *NODE.discovery.borrow_mut() = Discovery::default();
     *NODE.alerts.borrow_mut() = Alerts::default();
+    *NODE.availability.borrow_mut() = Availability::default();
+    *NODE.waiters.borrow_mut() = Waiters::default();
     Ok(())
 }
 
 /// A setting has a new value.
-pub fn settings_changed(ctx: &Ctx) {
+pub fn setting_changed(ctx: &Ctx, setting: &Setting) {
     if !NODE.is_acting() {
         NODE.stand_down(ctx);
-        return;
-    }
-    if NODE.stands_down.get() {
+    } else if NODE.stands_down.get() {
         NODE.start(ctx);
-        return;
+    } else if setting.is(&settings::PURGE_INTERVAL) {
+        NODE.hurry(ctx, Task::Upkeep, settings::PURGE_INTERVAL.get());
+    } else if setting.is(&settings::TAKEOVER_GRACE) {
+        let now = NODE.now(ctx);
+        NODE.availability.borrow_mut().shorten_grace(now, settings::TAKEOVER_GRACE.get());
+        NODE.hurry(ctx, Task::Leases, 0);
     }
-    let now = NODE.now(ctx);
-    NODE.availability.borrow_mut().shorten_grace(now, settings::TAKEOVER_GRACE.get());
-    NODE.hurry_all(now);
-    NODE.wake_by(ctx, now);
 }
 
 /// Queue time, in ms, of the system's time `at`, in ms.

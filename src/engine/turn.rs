@@ -4,7 +4,7 @@ use super::alerts::Alert;
 use super::index::{QueueNumber, Task};
 use super::{Node, HEARTBEAT_MS, NODE};
 use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Slice, State};
-use crate::redis::{Ctx, Level};
+use crate::redis::{boot_us, Ctx, Level};
 use crate::settings;
 use std::rc::Rc;
 
@@ -58,7 +58,7 @@ impl Node {
             None => {}
         }
         if let Some(at_us) = deadline {
-            self.wake_by_boot(at_us);
+            self.wake_by_boot(at_us.max(boot_us() + PAUSE_MS * 1000));
         }
     }
 

@@ -88,12 +88,6 @@ impl Ctx {
     }
 }
 
-/// The server as it was lent to the crate's own entry points.
-pub fn of_context(context: &redis_module::Context) -> Ctx {
-    // SAFETY: the crate lends the context of the callback that runs, and the caller uses it no longer.
-    unsafe { Ctx::lent(context.ctx) }
-}
-
 /// 8 random bytes from the server.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];

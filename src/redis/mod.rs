@@ -11,6 +11,7 @@ mod config;
 mod ctx;
 
 mod effects;
+mod entry;
 mod events;
 mod info;
 mod key;
@@ -28,13 +29,14 @@ pub use alloc::ServerAlloc;
 pub use clock::{boot_us, wall_us};
 pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};
-pub use ctx::{of_context, random, Ctx, Level};
+pub use ctx::{random, Ctx, Level};
 
+pub use entry::{on_load, on_unload};
 pub use events::{subscribe, Events, KeyEvent};
 pub use info::{report_info, Info, InfoSection};
 pub use key::{HashKey, ZsetKey};
 pub use main_thread::MainThread;
-pub use panics::{forget_panics, log_panics};
+use panics::{forget_panics, log_panics};
 pub use reply::Reply;
 pub use scan::{EntryScan, KeyspaceScan};
 pub use text::Text;
