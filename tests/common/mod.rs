@@ -9,6 +9,7 @@ pub mod msgpack;
 pub mod queue;
 pub mod scenarios;
 pub mod server;
+pub mod wall;
 
 pub use queue::{error_text, ints, pairs, texts, Job, Queue};
 pub use server::{assert_replica_same, Server};

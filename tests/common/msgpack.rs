@@ -22,14 +22,6 @@ impl Pack {
             Err(format!("{} bytes after the value", rest.len()))
         }
     }
-
-    /// The elements of an array.
-    pub fn array(&self) -> &[Pack] {
-        match self {
-            Pack::Array(items) => items,
-            other => panic!("not an array: {other:?}"),
-        }
-    }
 }
 
 fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], String> {

@@ -321,46 +321,22 @@ impl Queue {
         Record::read_letter(&raw.unwrap_or_else(|| panic!("no letter of {id}"))).expect("a letter reads")
     }
 
-    /// All of the queue's keys and DQ.CHECK, at one moment.
+    /// All of the queue's keys at one moment, and DQ.CHECK.
     pub fn read_raw(&mut self) -> Raw {
-        let zrange = |pipe: &mut redis::Pipeline, key: Vec<u8>| {
-            pipe.cmd("ZRANGE").arg(key).arg(0).arg(-1).arg("WITHSCORES");
-        };
-        let mut pipe = redis::pipe();
-        pipe.atomic();
-        pipe.cmd("HGETALL").arg(self.key("jobs"));
-        zrange(&mut pipe, self.key("due"));
-        zrange(&mut pipe, self.key("leased"));
-        pipe.cmd("HGETALL").arg(self.key("dead"));
-        zrange(&mut pipe, self.key("dead:at"));
-        zrange(&mut pipe, self.key("ids"));
-        pipe.cmd("DQ.CHECK").arg(&self.name);
-        type Read = (
-            BTreeMap<Vec<u8>, Vec<u8>>,
-            Vec<(Vec<u8>, String)>,
-            Vec<(Vec<u8>, String)>,
-            BTreeMap<Vec<u8>, Vec<u8>>,
-            Vec<(Vec<u8>, String)>,
-            Vec<(Vec<u8>, String)>,
-            Value,
-        );
-        let (jobs, due, leased, dead, dead_at, ids, check): Read =
-            pipe.query(&mut self.con).unwrap_or_else(|e| panic!("the keys of {}: {e}", show(&self.name)));
-        Raw {
-            jobs,
-            due,
-            leased,
-            dead,
-            dead_at,
-            ids,
-            check: list(&check)
-                .iter()
-                .map(|problem| {
-                    let words: Vec<String> = list(problem).iter().map(|w| show(&bytes(w))).collect();
-                    words.join(" ")
-                })
-                .collect(),
-        }
+        // A script, since MULTI is refused at maxmemory.
+        const READ: &str = "#!lua flags=no-writes,allow-oom
+            local function zset(key) return redis.call('ZRANGE', key, 0, -1, 'WITHSCORES') end
+            return {redis.call('HGETALL', KEYS[1]), zset(KEYS[2]), zset(KEYS[3]),
+                    redis.call('HGETALL', KEYS[4]), zset(KEYS[5]), zset(KEYS[6])}";
+        let mut words = args!["EVAL", READ, 6];
+        words.extend(["jobs", "due", "leased", "dead", "dead:at", "ids"].map(|companion| self.key(companion)));
+        type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+        type Zset = Vec<(Vec<u8>, String)>;
+        let (jobs, due, leased, dead, dead_at, ids): (Map, Zset, Zset, Map, Zset, Zset) = self.raw(words);
+        let check = self.call("CHECK", vec![]).unwrap_or_else(|e| panic!("DQ.CHECK {}: {e}", show(&self.name)));
+        let words = |problem: &Value| -> Vec<String> { list(problem).iter().map(|w| show(&bytes(w))).collect() };
+        let check = list(&check).iter().map(|problem| words(problem).join(" ")).collect();
+        Raw { jobs, due, leased, dead, dead_at, ids, check }
     }
 
     /// Fails unless DQ.CHECK finds nothing and the keys themselves keep every invariant.

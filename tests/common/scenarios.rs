@@ -160,6 +160,7 @@ pub const ALL: &[Scenario] = &[
         err!(q, "FAIL", &job.receipt);
     }),
     ("ids-swept", |q| {
+        q.raw::<()>(args!["CONFIG", "SET", "dq.purge-interval", 10]);
         for i in 0..10 {
             ok!(q, "PUSH", i, "ID", format!("id-{i}"), "KEEP", 1, "DELAY", "1h");
         }
@@ -182,7 +183,7 @@ pub const ALL: &[Scenario] = &[
             .arg("b")
             .arg("c")
             .cmd("SET")
-            .arg("beside")
+            .arg([b"{", &name[..], b"}beside"].concat())
             .arg("it")
             .exec(&mut q.con)
             .expect("the transaction runs");

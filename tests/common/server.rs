@@ -75,6 +75,9 @@ impl Builder {
 
     /// Starts the server; where it ends instead of coming up, what it logged.
     pub fn try_start(self) -> Result<Server, String> {
+        if self.module {
+            module_path();
+        }
         let dir = new_dir();
         loop {
             match Server::launch(&self, &dir, free_port()) {
@@ -376,20 +379,17 @@ pub fn server_command() -> Vec<String> {
     }
 }
 
-/// The module under test: `DQ_MODULE`, or the library beside the folder of the test's program.
+/// The module under test: `DQ_MODULE`, or the library that cargo built with the test's program.
 pub fn module_path() -> PathBuf {
     let path = match std::env::var_os("DQ_MODULE") {
         Some(path) => PathBuf::from(path),
-        None => {
-            let program = std::env::current_exe().expect("the program knows its path");
-            let deps = program.parent().expect("the program is in a folder");
-            deps.parent().expect("deps is in a folder").join("libdq.so")
-        }
+        None => std::env::current_exe().expect("the program knows its path").with_file_name("libdq.so"),
     };
     path.canonicalize().unwrap_or_else(|e| panic!("the module {}: {e}", path.display()))
 }
 
-fn free_port() -> u16 {
+/// A port that nothing listens on, and that this program was not given before.
+pub fn free_port() -> u16 {
     static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     let mut given = GIVEN.lock().unwrap_or_else(|e| e.into_inner());
     let given = given.get_or_insert_with(HashSet::new);

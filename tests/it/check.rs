@@ -175,3 +175,105 @@ fn options_are_refused() {
     assert_error(&err!(q, "CHECK", "NONSENSE"), "ERR", &[]);
     assert_error(&err!(q, "CHECK", "%s", "%n"), "ERR", &[]);
 }
+
+/// A queue of `n` jobs, some leased.
+fn large(q: &mut Queue, n: usize) {
+    let mut pipe = redis::pipe();
+    for from in (0..n).step_by(1000) {
+        let payloads: Vec<usize> = (from..from + 1000).collect();
+        pipe.cmd("DQ.MPUSH").arg(&q.name).arg("PAYLOADS").arg(payloads).ignore();
+    }
+    pipe.exec(&mut q.con).expect("the pushes answer");
+    for _ in 0..n / 4000 {
+        list(&q.call("CLAIM", args!["COUNT", 1000]).expect("a claim answers"));
+    }
+}
+
+#[test]
+fn a_large_queue_is_clean_while_it_is_worked_on() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    large(&mut q, 20_000);
+    q.unwatched();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            let (mut worker, stop) = (server.queue("q"), &stop);
+            worker.unwatched();
+            scope.spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    worker.push("x");
+                    for (i, job) in worker.claim_n(5).into_iter().enumerate() {
+                        match i {
+                            0 | 1 => drop(worker.ack(&job.receipt)),
+                            2 => drop(worker.retry(&job.receipt)),
+                            3 => drop(worker.release(&job.receipt)),
+                            _ => worker.fail(&job.receipt),
+                        }
+                    }
+                }
+            });
+        }
+        for _ in 0..20 {
+            let found = findings(&mut q);
+            stop.store(!found.is_empty(), std::sync::atomic::Ordering::Relaxed);
+            assert!(found.is_empty(), "{found:?}");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    // One fault among them is found.
+    let key = q.key("jobs");
+    let id = q.push("lost");
+    q.raw::<i64>(args!["HDEL", key, &id]);
+    assert_eq!(findings(&mut q), [format!("due-without-job {id}")]);
+}
+
+#[test]
+fn who_leaves_in_the_middle_of_a_check_does_no_harm() {
+    use std::io::Write;
+    let mut server = Server::start();
+    let mut q = server.queue("q");
+    large(&mut q, 60_000);
+    q.unwatched();
+    let check = b"*2\r\n$8\r\nDQ.CHECK\r\n$1\r\nq\r\n";
+    for round in 0..30 {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
+        stream.write_all(check).expect("the server reads");
+        match round % 3 {
+            0 => drop(stream),
+            1 => {
+                let _ = q.raw::<redis::Value>(args!["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+            }
+            _ => {
+                let clients: String = q.raw(args!["CLIENT", "LIST"]);
+                for line in clients.lines().filter(|line| line.contains("cmd=dq.check")) {
+                    let id = line.split_once("id=").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or("0");
+                    let _ = q.raw::<i64>(args!["CLIENT", "UNBLOCK", id]);
+                }
+            }
+        }
+    }
+    server.assert_alive();
+    // The queue that goes away meanwhile ends the check.
+    let mut other = server.queue("q");
+    other.unwatched();
+    std::thread::scope(|scope| {
+        let looks = scope.spawn(move || (0..5).map(|_| findings(&mut other).len()).sum::<usize>());
+        server.run(&["FLUSHALL", "ASYNC"]);
+        let _ = looks.join().expect("every check is answered");
+    });
+    assert!(findings(&mut q).is_empty());
+    server.assert_alive();
+}
+
+#[test]
+fn a_small_queue_is_checked_in_a_transaction_and_a_script() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.push("x");
+    let (found,): (Vec<Value>,) =
+        redis::pipe().atomic().cmd("DQ.CHECK").arg("q").query(&mut q.con).expect("the transaction runs");
+    assert!(found.is_empty());
+    let found: Vec<Value> = q.raw(args!["EVAL", "return redis.call('DQ.CHECK', KEYS[1])", 1, "q"]);
+    assert!(found.is_empty());
+}

@@ -152,6 +152,11 @@ fn bad_options_are_refused() {
     ]) {
         assert_error(&err!(q, "CLAIM", "LEASE", bad), "ERR", &["LEASE", "43200000"]);
     }
+    for bad in NOT_NUMBERS.iter().copied().chain([&b"25h"[..], b"86400001", b"9223372036854775807"]) {
+        assert_error(&err!(q, "CLAIM", "BLOCK", bad), "ERR", &["BLOCK", "86400000"]);
+    }
+    assert_error(&err!(q, "CLAIM", "BLOCK"), "ERR", &["BLOCK"]);
+    assert_error(&err!(q, "CLAIM", "BLOCK", 1, "BLOCK", 1), "ERR", &["BLOCK"]);
     for option in [&b"FOO"[..], b"", b"\0", b"%s", b"\xff", b"DELAY", b"x"] {
         assert_error(&err!(q, "CLAIM", option), "ERR", &[]);
         assert_error(&err!(q, "CLAIM", option, 5), "ERR", &[]);
@@ -166,13 +171,32 @@ fn bad_options_are_refused() {
 }
 
 #[test]
-fn block_is_refused_by_name() {
+fn a_wait_that_runs_out_answers_empty() {
     let server = Server::start();
     let mut q = server.queue("q");
+    let begin = q.now();
+    assert_eq!(ok!(q, "CLAIM", "BLOCK", 60), Value::Array(vec![]));
+    assert!(q.now() >= begin + 55, "it waited");
+    assert_eq!(server.dump(), Default::default(), "a wait makes nothing");
     q.push("x");
-    for words in [args!["BLOCK", 0], args!["BLOCK", 1000], args!["block", "5s"], args!["COUNT", 1, "BLOCK", 5]] {
-        assert_error(&q.err("CLAIM", words), "ERR", &["BLOCK"]);
-    }
+    assert_eq!(q.claim_with(args!["block", "1H", "COUNT", 5, "LEASE", "1m"]).len(), 1, "nothing to wait for");
+}
+
+#[test]
+fn in_a_transaction_and_a_script_nobody_waits() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let (jobs,): (Vec<Value>,) = redis::pipe()
+        .atomic()
+        .cmd("DQ.CLAIM")
+        .arg("q")
+        .arg("BLOCK")
+        .arg(0)
+        .query(&mut q.con)
+        .expect("the transaction runs");
+    assert!(jobs.is_empty());
+    let jobs: Vec<Value> = q.raw(args!["EVAL", "return redis.call('DQ.CLAIM', KEYS[1], 'BLOCK', 0)", 1, "q"]);
+    assert!(jobs.is_empty());
 }
 
 #[test]

@@ -9,49 +9,36 @@ use crate::common::*;
 
 /// Name, arity (several are right where the contract leaves room), flags it must have, flags it
 /// must not have, tokens of its arguments.
-type Facts = (
-    &'static str,
-    &'static [i64],
-    &'static [&'static str],
-    &'static [&'static str],
-    &'static [&'static str],
-);
+type Facts = (&'static str, &'static [i64], &'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
-const COMMANDS: [Facts; 11] = [
+const COMMANDS: [Facts; 14] = [
     (
         "push",
         &[-3],
         &["write", "denyoom"],
         &["readonly"],
-        &[
-            "ID", "KEEP", "NX", "REPLACE", "DELAY", "AT", "RETRIES", "LEASE", "BACKOFF",
-        ],
+        &["ID", "KEEP", "NX", "REPLACE", "DELAY", "AT", "RETRIES", "LEASE", "BACKOFF"],
     ),
     (
         "mpush",
         &[-4],
         &["write", "denyoom"],
         &["readonly"],
-        &[
-            "DELAY", "AT", "RETRIES", "LEASE", "BACKOFF", "PAYLOADS", "JOBS",
-        ],
+        &["DELAY", "AT", "RETRIES", "LEASE", "BACKOFF", "KEEP", "NX", "REPLACE", "PAYLOADS", "JOBS"],
     ),
-    ("claim", &[-2], &["write"], &["denyoom", "readonly"], &["COUNT", "LEASE"]),
-    ("ack", &[-3], &["write"], &["denyoom", "readonly"], &["EACH"]),
+    ("claim", &[-2], &["write", "blocking"], &["denyoom", "readonly"], &["COUNT", "LEASE", "BLOCK"]),
     (
-        "retry",
+        "mclaim",
         &[-3],
-        &["write"],
+        &["write", "blocking", "movablekeys"],
         &["denyoom", "readonly"],
-        &["DELAY", "ERROR", "STACK"],
+        &["COUNT", "LEASE", "BLOCK", "ORDER", "STRICT", "ROTATE"],
     ),
-    (
-        "release",
-        &[-4],
-        &["write"],
-        &["denyoom", "readonly"],
-        &["DELAY", "RECEIPTS"],
-    ),
+    ("pause", &[2], &["write"], &["readonly"], &[]),
+    ("resume", &[2], &["write"], &["readonly"], &[]),
+    ("ack", &[-3], &["write"], &["denyoom", "readonly"], &["EACH"]),
+    ("retry", &[-3], &["write"], &["denyoom", "readonly"], &["DELAY", "ERROR", "STACK"]),
+    ("release", &[-4], &["write"], &["denyoom", "readonly"], &["DELAY", "RECEIPTS"]),
     ("fail", &[-3], &["write"], &["denyoom", "readonly"], &["ERROR", "STACK"]),
     ("extend", &[-4], &["write"], &["denyoom", "readonly"], &[]),
     ("stats", &[2], &["readonly"], &["write", "denyoom"], &[]),
@@ -84,8 +71,10 @@ fn command_info_says_arity_flags_and_key() {
             assert!(!flags.contains(*flag), "{name}: {flags:?} with {flag}");
         }
         assert!(flags.contains("module"), "{name}: {flags:?}");
+        // Where the keys of MCLAIM are is told by its key specification only.
         let keys: Vec<i64> = info[3..6].iter().map(int).collect();
-        assert_eq!(keys, [1, 1, 1], "{name}: first key, last key, step");
+        let expected = if name == "mclaim" { [0, 0, 0] } else { [1, 1, 1] };
+        assert_eq!(keys, expected, "{name}: first key, last key, step");
     }
 }
 
@@ -120,6 +109,22 @@ fn getkeys_finds_the_queue() {
 }
 
 #[test]
+fn getkeys_finds_every_queue_of_mclaim() {
+    let server = Server::start();
+    let keys = server.run(&["COMMAND", "GETKEYS", "DQ.MCLAIM", "3", "a", "b", "c", "COUNT", "5"]);
+    assert_eq!(texts(&keys), ["a", "b", "c"]);
+    // With a number that is not true the keys cannot be known.
+    for number in ["0", "-1", "4", "x"] {
+        let mut words = vec!["DQ.MCLAIM", number, "a", "b", "c"];
+        assert!(server.try_run(&words).is_err(), "{number}");
+        words.splice(0..0, ["COMMAND", "GETKEYS"]);
+        if let Ok(keys) = server.try_run(&words) {
+            assert!(list(&keys).len() < 4, "{keys:?}");
+        }
+    }
+}
+
+#[test]
 fn arity_is_enforced() {
     let server = Server::start();
     let mut q = server.queue("q");
@@ -131,10 +136,7 @@ fn arity_is_enforced() {
                 command.arg("q");
             }
             let e = command.query::<Value>(&mut q.con).expect_err("too few");
-            assert!(
-                error_text(&e).contains("wrong number of arguments"),
-                "{name} with {count}: {e}"
-            );
+            assert!(error_text(&e).contains("wrong number of arguments"), "{name} with {count}: {e}");
         }
     }
     for (name, extra) in [("STATS", args!["x"]), ("GET", args!["a", "b"])] {
@@ -176,7 +178,8 @@ fn command_docs_tell_the_whole_syntax() {
         assert_eq!(text(&docs["module"]), "dq");
         let arguments = &docs["arguments"];
         let first: BTreeMap<String, Value> = pairs(&list(arguments)[0]).into_iter().collect();
-        assert_eq!(text(&first["type"]), "key", "{name}");
+        let kind = if name == "mclaim" { "integer" } else { "key" };
+        assert_eq!(text(&first["type"]), kind, "{name}");
         let mut found = BTreeSet::new();
         tokens(arguments, &mut found);
         let expected: BTreeSet<String> = expected.iter().map(|t| t.to_string()).collect();
@@ -190,9 +193,13 @@ fn every_documented_token_is_understood() {
     let mut q = server.queue("q");
     for (name, .., tokens) in COMMANDS {
         for token in tokens {
+            if ["STRICT", "ROTATE"].contains(token) {
+                continue;
+            }
             // An option that is known is not reported as unknown, whatever else is wrong.
             let mut command = redis::cmd(&format!("DQ.{name}"));
-            command.arg("q").arg("x").arg(token).arg("y").arg("z");
+            let first = if name == "mclaim" { args![1, "q"] } else { args!["q", "x"] };
+            command.arg(first).arg(token).arg("y").arg("z");
             if let Err(e) = command.query::<Value>(&mut q.con) {
                 let error = error_text(&e);
                 assert!(!error.contains(&format!("unknown option '{token}'")), "{error}");
@@ -204,16 +211,10 @@ fn every_documented_token_is_understood() {
 #[test]
 fn an_acl_pattern_on_the_queue_is_enough() {
     let server = Server::start();
-    server.run(&[
-        "ACL", "SETUSER", "worker", "on", ">secret", "~mail", "+dq.push", "+dq.claim", "+dq.ack",
-    ]);
+    server.run(&["ACL", "SETUSER", "worker", "on", ">secret", "~mail", "+dq.push", "+dq.claim", "+dq.ack"]);
     let mut q = server.queue("mail");
     q.unwatched();
-    redis::cmd("AUTH")
-        .arg("worker")
-        .arg("secret")
-        .exec(&mut q.con)
-        .expect("the user is there");
+    redis::cmd("AUTH").arg("worker").arg("secret").exec(&mut q.con).expect("the user is there");
     let id = text(&q.ok("PUSH", args!["x"]));
     let jobs: Vec<Job> = list(&q.ok("CLAIM", args![])).iter().map(Job::of).collect();
     assert_eq!(jobs[0].id, id);
@@ -223,9 +224,6 @@ fn an_acl_pattern_on_the_queue_is_enough() {
     q.name = b"other".to_vec();
     let e = q.call("PUSH", args!["x"]).expect_err("not allowed");
     assert_error(&error_text(&e), "NOPERM", &[]);
-    let e = redis::cmd("HGETALL")
-        .arg("dq:{mail}:jobs")
-        .query::<Value>(&mut q.con)
-        .expect_err("not allowed");
+    let e = redis::cmd("HGETALL").arg("dq:{mail}:jobs").query::<Value>(&mut q.con).expect_err("not allowed");
     assert_error(&error_text(&e), "NOPERM", &[]);
 }

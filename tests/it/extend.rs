@@ -27,12 +27,13 @@ fn a_lease_may_be_made_shorter() {
 
 #[test]
 fn an_extended_lease_does_not_end_at_its_old_time() {
-    let server = Server::start();
+    let server = Server::with_grace().set("takeover-grace", "1h").start();
     let mut q = server.queue("q");
     q.push("long");
     q.push("short");
     let jobs = q.claim_with(args!["COUNT", 2, "LEASE", 200]);
     assert_eq!(q.extend(3_600_000, &jobs[0].receipt), 3_600_000);
+    server.set("takeover-grace", "0");
     q.wait_lapse(&jobs[1].id);
     assert_eq!(q.state(&jobs[0].id), "leased");
     assert_eq!(q.stats(["leased", "lapsed"]), [1, 1]);

@@ -155,13 +155,14 @@ fn within_the_grace_no_lease_ends() {
 
 #[test]
 fn disabled_timers_end_no_lease_until_enabled() {
-    let server = Server::start();
+    let server = Server::with_grace().set("takeover-grace", "1h").start();
     let mut q = server.queue("q");
     let id = q.push("x");
-    let job = q.claim_with(args!["LEASE", 300]).remove(0);
+    let job = q.claim_with(args!["LEASE", 1]).remove(0);
     server.set("enabled", "no");
-    let ends = q.score("leased", &id).expect("the lease runs");
-    wait_for("the lease to be over", || q.now() > ends + 300);
+    server.set("takeover-grace", "0");
+    let from = q.now();
+    wait_for("a timer's time to pass", || q.now() > from + 300);
     assert_eq!(q.state(&id), "leased");
     assert_eq!(q.extend(1, &job.receipt), 1, "in time still");
     server.set("enabled", "yes");

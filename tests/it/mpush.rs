@@ -239,3 +239,26 @@ fn all_are_there_in_one_step() {
     assert_eq!((ids.len(), count), (2, 2));
     assert_ne!(ok!(q, "MPUSH", "PAYLOADS", "c"), Value::Nil);
 }
+
+#[test]
+fn what_belongs_to_ids_holds_for_all_that_have_one() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let before = q.now();
+    let ids = texts(&ok!(q, "MPUSH", "KEEP", "2h", "JOBS", "a", "1h", "one", "", "1h", "two", "b", "1h", "three"));
+    assert_eq!((ids[0].as_str(), ids[2].as_str()), ("a", "b"));
+    for id in ["a", "b"] {
+        let until = q.score("ids", id).expect("the id is taken");
+        assert_between(until, before + 7_200_000, q.now() + 7_200_000);
+    }
+    let reply = list(&ok!(q, "MPUSH", "NX", "JOBS", "a", 0, "four", "c", "1h", "five"));
+    assert_eq!(reply[0], Value::Nil, "taken");
+    assert_eq!(text(&reply[1]), "c");
+    assert_eq!(q.record("a").payload, b"one");
+    let ids = texts(&ok!(q, "MPUSH", "REPLACE", "JOBS", "a", 0, "six", "d", 0, "seven"));
+    assert_eq!(ids, ["a", "d"]);
+    assert_eq!(q.record("a").payload, b"six");
+    let mut payloads: Vec<Vec<u8>> = q.claim_n(10).into_iter().map(|job| job.payload).collect();
+    payloads.sort();
+    assert_eq!(payloads, [b"seven".to_vec(), b"six".to_vec()]);
+}

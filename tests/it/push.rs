@@ -483,7 +483,7 @@ fn a_live_job_keeps_its_id_beyond_keep() {
 
 #[test]
 fn free_ids_are_swept_by_themselves() {
-    let server = Server::start();
+    let server = Server::builder().set("purge-interval", "10").start();
     let mut q = server.queue("q");
     for i in 0..50 {
         ok!(q, "PUSH", i, "ID", format!("short-{i}"), "KEEP", 20);

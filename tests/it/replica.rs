@@ -23,7 +23,12 @@ fn replicas_hold_the_same_after_every_scenario() {
 
 #[test]
 fn what_the_purge_and_the_trims_do_reaches_the_replicas() {
-    let primary = Server::builder().set("purge-interval", "10").set("stale-after", "100").set("dead-max", "40").start();
+    let primary = Server::builder()
+        .set("purge-interval", "10")
+        .set("stale-after", "100")
+        .set("stale-policy", "keep")
+        .set("dead-max", "40")
+        .start();
     let with = Server::builder().replica_of(&primary).start();
     let without = Server::builder().without_module().replica_of(&primary).start();
     let mut q = primary.queue("q");
@@ -33,6 +38,7 @@ fn what_the_purge_and_the_trims_do_reaches_the_replicas() {
     for job in q.claim_n(20) {
         ok!(q, "FAIL", job.receipt, "ERROR", "e");
     }
+    primary.set("stale-policy", "dead");
     q.wait_stat("stale-purged", 20);
     assert_replica_same(&primary, &with);
     assert_replica_same(&primary, &without);
@@ -95,8 +101,7 @@ fn a_replica_serves_as_of_its_own_clock() {
 
 #[test]
 fn a_replica_keeps_no_timers() {
-    let primary =
-        Server::builder().set("purge-interval", "10").set("stale-after", "50").set("stale-policy", "keep").start();
+    let primary = Server::with_grace().set("takeover-grace", "1h").start();
     // Even one that may be written to acts only when it is promoted.
     let replica = Server::builder()
         .set("purge-interval", "10")
@@ -109,7 +114,7 @@ fn a_replica_keeps_no_timers() {
     for i in 0..3 {
         ok!(q, "PUSH", i, "ID", format!("id-{i}"), "KEEP", 1);
     }
-    q.claim_with(args!["LEASE", "2s"]);
+    q.claim_with(args!["LEASE", 1]);
     assert_replica_same(&primary, &replica);
     primary.signal(libc::SIGSTOP);
     let before = replica.dump();

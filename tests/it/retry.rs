@@ -75,18 +75,20 @@ fn a_value_not_carried_is_the_servers_at_the_moment_of_use() {
 fn jitter_only_adds() {
     let server = Server::start();
     server.set("backoff-jitter", "50");
+    server.set("backoff-cap", "1d");
+    server.set("backoff-base", "1h");
     let mut q = server.queue("q");
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..40 {
         let job = q.push_and_claim("x");
         let delay = q.retry(&job.receipt);
-        assert!((1000..=1500).contains(&delay), "{delay}");
+        assert!((3_600_000..=5_400_000).contains(&delay), "{delay}");
         seen.insert(delay);
     }
     assert!(seen.len() > 1, "forty equal delays are no jitter");
     server.set("backoff-jitter", "0");
     let job = q.push_and_claim("x");
-    assert_eq!(q.retry(&job.receipt), 1000);
+    assert_eq!(q.retry(&job.receipt), 3_600_000);
 }
 
 #[test]

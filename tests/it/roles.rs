@@ -13,30 +13,23 @@ fn wait_clock(q: &mut Queue, at: i64) {
 
 #[test]
 fn a_promoted_replica_takes_over_the_lease_ends() {
-    let mut primary = Server::start();
-    let mut replica = Server::with_grace()
-        .set("takeover-grace", "1s")
-        .replica_of(&primary)
-        .start();
+    // The primary never ends a lease itself here.
+    let mut primary = Server::with_grace().set("takeover-grace", "1h").start();
+    let mut replica = Server::with_grace().set("takeover-grace", "1s").replica_of(&primary).start();
     let mut q = primary.queue("q");
     for i in 0..3 {
         q.push(i);
     }
     ok!(q, "PUSH", "soon", "DELAY", 300);
-    let jobs = q.claim_with(args!["COUNT", 2, "LEASE", "10m"]);
+    let held = q.claim_with(args!["LEASE", "10m"]).remove(0);
+    let over = q.claim_with(args!["LEASE", 1]).remove(0);
+    let jobs = [held, over];
     assert_replica_same(&primary, &replica);
-    // The lease of the second is over by the time of the promotion.
-    let (key, now) = (q.key("leased"), q.now());
-    q.raw::<i64>(args!["ZADD", &key, "XX", now + 60_000, &jobs[0].id]);
     drop(q);
     primary.kill();
     let mut r = replica.queue("q");
-    r.unwatched();
-    r.raw::<()>(args!["CONFIG", "SET", "replica-read-only", "no"]);
-    r.raw::<i64>(args!["ZADD", &key, "XX", now - 5, &jobs[1].id]);
     let promoted = r.now();
     replica.run(&["REPLICAOF", "NO", "ONE"]);
-    r.watched();
     r.wait_lapse(&jobs[1].id);
     let due = r.due_at(&jobs[1].id);
     assert!(due >= promoted + 1000, "within the grace: {} ms", due - promoted);
@@ -110,49 +103,49 @@ fn a_failover_in_the_middle_loses_nothing() {
 #[test]
 fn nothing_is_written_by_timers_while_writes_are_paused() {
     for kind in ["WRITE", "ALL"] {
+        // No timer acts before the pause: the settings that let them come within it.
         let mut server = Server::with_grace()
-            .set("takeover-grace", "500")
+            .set("takeover-grace", "1h")
             .set("purge-interval", "10")
             .set("stale-after", "20")
+            .set("stale-policy", "keep")
             .aof()
             .start();
-        server.set("stale-policy", "keep");
         let mut q = server.queue("q");
         for i in 0..3 {
-            ok!(q, "PUSH", i, "ID", format!("id-{i}"), "KEEP", 700);
+            ok!(q, "PUSH", i, "ID", format!("id-{i}"), "KEEP", 300);
         }
-        let jobs = q.claim_with(args!["COUNT", 2, "LEASE", 700]);
-        q.unwatched();
-        let ends = q.score("leased", &jobs[0].id).expect("it is leased");
-        ok!(q, "PUSH", "ready");
-        server.set("stale-policy", "dead");
+        let jobs = q.claim_with(args!["COUNT", 2, "LEASE", 1]);
         let paused = q.now();
         server.run(&["CLIENT", "PAUSE", "2000", kind]);
         if kind == "WRITE" {
             let before = server.dump();
-            if q.now() < ends {
-                // Every timer's moment passes in the pause.
-                wait_clock(&mut q, ends + 300);
-                assert_eq!(server.dump(), before);
+            for (name, value) in [("takeover-grace", "500"), ("stale-policy", "dead")] {
+                server.set(name, value);
             }
+            wait_clock(&mut q, paused + 1000);
+            let after = server.dump();
+            if q.now() < paused + 1900 {
+                assert_eq!(after, before);
+            }
+            server.set("stale-policy", "keep");
+        } else {
+            // Answered when the pause is over.
+            server.set("takeover-grace", "500");
         }
-        q.watched();
         q.wait_lapse(&jobs[0].id);
         let due = q.due_at(&jobs[0].id);
-        assert!(
-            due >= paused + 2000 + 500 - 300,
-            "after the pause a grace: {} ms",
-            due - paused
-        );
-        server.assert_alive();
+        assert!(due >= paused + 2000 + 500 - 300, "after the pause a grace: {} ms", due - paused);
         q.wait_stat("lapsed", 2);
-        let before = server.dump();
+        server.assert_alive();
+        // What the timers wrote before and after is in the append only file.
         q.unwatched();
-        server.set("stale-policy", "keep");
-        server.crash_and_restart();
-        let after = server.dump();
-        assert_eq!(after.0.len(), before.0.len());
-        server.queue("q").check_clean();
+        server.kill();
+        server.start_again_as(Server::with_grace().set("takeover-grace", "1h").aof());
+        let mut q = server.queue("q");
+        q.check_clean();
+        let [live, leased, dead] = q.stats(["ready", "leased", "dead"]);
+        assert_eq!((live + dead, leased), (3, 0));
     }
 }
 
@@ -178,16 +171,16 @@ fn nothing_is_written_by_timers_while_a_replica_is_attached_and_writes_are_pause
 
 #[test]
 fn nothing_is_written_by_timers_while_writes_are_refused() {
-    let server = Server::with_grace().set("takeover-grace", "700").start();
+    let server = Server::with_grace().set("takeover-grace", "1h").start();
     let mut q = server.queue("q");
     for i in 0..3 {
         q.push(i);
     }
-    let jobs = q.claim_with(args!["COUNT", 2, "LEASE", 300]);
-    let ends = q.score("leased", &jobs[1].id).expect("it is leased");
+    let jobs = q.claim_with(args!["COUNT", 2, "LEASE", 1]);
     server.run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    let before = server.dump();
-    wait_clock(&mut q, ends + 700);
+    server.set("takeover-grace", "700");
+    let (before, from) = (server.dump(), q.now());
+    wait_clock(&mut q, from + 1000);
     assert_error(&err!(q, "PUSH", "x"), "NOREPLICAS", &[]);
     assert_error(&err!(q, "CLAIM"), "NOREPLICAS", &[]);
     assert_eq!(server.dump(), before);
@@ -205,24 +198,24 @@ fn nothing_is_written_by_timers_while_writes_are_refused() {
 
 #[test]
 fn nothing_is_written_by_timers_after_a_failed_save() {
-    let server = Server::builder().line("save 3600 1000000").start();
+    let server = Server::with_grace()
+        .set("takeover-grace", "1h")
+        .line("save 3600 1000000")
+        .line("enable-protected-configs yes")
+        .start();
     let mut q = server.queue("q");
     q.push("x");
-    let job = q.claim_with(args!["LEASE", 500]).remove(0);
-    let ends = q.score("leased", &job.id).expect("it is leased");
+    let job = q.claim_with(args!["LEASE", 1]).remove(0);
     // A save to the name of a folder fails, for root too.
     fs::create_dir(server.dir().join("folder")).expect("the folder is made");
     server.run(&["CONFIG", "SET", "dbfilename", "folder"]);
     server.run(&["BGSAVE"]);
-    wait_for("the save to fail", || {
-        server.info("persistence", "rdb_last_bgsave_status") == "err"
-    });
-    if q.now() < ends {
-        let before = server.dump();
-        wait_clock(&mut q, ends + 300);
-        assert_error(&err!(q, "PUSH", "x"), "MISCONF", &[]);
-        assert_eq!(server.dump(), before);
-    }
+    wait_for("the save to fail", || server.info("persistence", "rdb_last_bgsave_status") == "err");
+    server.set("takeover-grace", "0");
+    let (before, from) = (server.dump(), q.now());
+    wait_clock(&mut q, from + 500);
+    assert_error(&err!(q, "PUSH", "x"), "MISCONF", &[]);
+    assert_eq!(server.dump(), before);
     server.run(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     q.wait_lapse(&job.id);
     assert_eq!(q.stat("lapsed"), 1);
@@ -230,10 +223,7 @@ fn nothing_is_written_by_timers_after_a_failed_save() {
 
 #[test]
 fn a_shutdown_that_waits_for_a_replica_is_not_disturbed() {
-    let mut primary = Server::builder()
-        .line("save 3600 1")
-        .line("shutdown-timeout 2")
-        .start();
+    let mut primary = Server::builder().line("save 3600 1").line("shutdown-timeout 2").start();
     let replica = Server::builder().replica_of(&primary).start();
     replica.catch_up(&primary);
     let mut q = primary.queue("q");
@@ -247,12 +237,7 @@ fn a_shutdown_that_waits_for_a_replica_is_not_disturbed() {
     primary.signal(libc::SIGTERM);
     let status = primary.ended();
     replica.signal(libc::SIGCONT);
-    assert!(
-        status.success(),
-        "it ended by {:?}\n{}",
-        status.signal(),
-        primary.log()
-    );
+    assert!(status.success(), "it ended by {:?}\n{}", status.signal(), primary.log());
     let builder = Server::with_grace().set("takeover-grace", "1h");
     primary.start_again_as(builder);
     let after = primary.dump();

@@ -1,0 +1,51 @@
+//! A server whose wall clock a test can set.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::server::{new_dir, Builder};
+
+/// The wall clock of one server.
+pub struct Wall {
+    dir: PathBuf,
+}
+
+impl Wall {
+    /// Builds the library that lies about the time.
+    pub fn new() -> Wall {
+        let dir = new_dir();
+        fs::write(dir.join("step.c"), include_str!("clock_step.c")).expect("the source is written");
+        fs::write(dir.join("offset"), 0i64.to_ne_bytes()).expect("the offset is written");
+        let output = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-o", "step.so", "step.c", "-ldl"])
+            .current_dir(&dir)
+            .output()
+            .expect("cc is installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Wall { dir }
+    }
+
+    /// Makes the server live by this clock.
+    pub fn rules(&self, builder: Builder) -> Builder {
+        let path = |name: &str| self.dir.join(name).to_string_lossy().into_owned();
+        builder.env("LD_PRELOAD", &path("step.so")).env("DQ_CLOCK_OFFSET", &path("offset"))
+    }
+
+    /// Sets the clock to the real time and so many ms.
+    pub fn set(&self, ms: i64) {
+        use std::os::unix::fs::FileExt;
+        // Written in place: the server has the file mapped.
+        fs::File::options()
+            .write(true)
+            .open(self.dir.join("offset"))
+            .and_then(|file| file.write_all_at(&ms.to_ne_bytes(), 0))
+            .expect("the offset is written");
+    }
+}
+
+impl Drop for Wall {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
