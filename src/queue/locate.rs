@@ -49,7 +49,11 @@ impl Queue<'_> {
         (standing != Standing::Stale).then(|| Located::Live { id: id.clone(), record, standing })
     }
 
+    /// A letter whose id was pushed again is of an earlier job: its receipts are stale.
     fn locate_letter(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
+        if self.jobs.has(id) {
+            return None;
+        }
         let letter = self.dead.get(id)?;
         let standing = life::letter_standing(&Letter::decode(letter.as_bytes()).ok()?, receipt);
         (standing == Standing::Late).then(|| Located::Letter { id: id.clone(), letter })
