@@ -297,9 +297,10 @@ fn a_job_pushed_again_beside_its_letter_is_not_the_letters() {
     let first = q.claim_and_lapse();
     assert_eq!(q.state("mine"), "dead");
     ok!(q, "PUSH", "two", "ID", "mine");
-    // Whether it still finds its own letter is open; the later job it never finds.
-    let found = q.ack(&first.receipt);
-    assert_eq!(q.stat("dead"), 1 - found);
+    // "A job pushed again under its id, however the earlier one ended": the receipt is stale for both.
+    assert_eq!(q.ack(&first.receipt), 0);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_eq!(q.stat("dead"), 1);
     assert_eq!(q.record("mine").payload, b"two");
     let second = q.claim();
     assert_eq!(q.ack(&second.receipt), 1);
