@@ -14,7 +14,7 @@ export REDIS_SERVER
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## Build the module: target/release/libdq.so.
 	@scripts/needs.sh build
