@@ -1,0 +1,307 @@
+//! The module is taken out of a running server and put in again as another build, with jobs in every state and clients
+//! that push, wait and finish.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::blocked::{waiting, Blocked};
+use crate::common::server::module_path;
+use crate::common::*;
+use crate::crew::{Crew, Plan};
+use crate::{args, ok};
+
+/// Puts the module in from `path`, with the settings that the tests' servers have.
+fn load(server: &Server, path: &Path) {
+    server.run(&["MODULE", "LOADEX", &path.to_string_lossy(), "CONFIG", "dq.takeover-grace", "0"]);
+}
+
+/// MODULE UNLOAD of a disabled module, which may ask to be tried again for a moment; how often it did.
+fn unload(server: &Server) -> usize {
+    let mut tries = 0;
+    wait_for("MODULE UNLOAD to work", || match server.try_run(&["MODULE", "UNLOAD", "dq"]) {
+        Ok(_) => true,
+        Err(_) => {
+            tries += 1;
+            false
+        }
+    });
+    tries
+}
+
+/// The two ways into the module in turn, each a file of its own: another inode, as a new build is.
+struct Builds {
+    first: PathBuf,
+    second: PathBuf,
+}
+
+impl Builds {
+    fn new(server: &Server) -> Builds {
+        let [first, second] = ["first.so", "second.so"].map(|name| {
+            let path = server.dir().join(name);
+            fs::copy(module_path(), &path).expect("the module is copied");
+            path
+        });
+        Builds { first, second }
+    }
+
+    fn of(&self, round: usize) -> &Path {
+        if round.is_multiple_of(2) {
+            &self.first
+        } else {
+            &self.second
+        }
+    }
+
+    /// Takes the module out and puts the other build in.
+    fn change(&self, server: &Server, round: usize) {
+        server.set("enabled", "no");
+        unload(server);
+        load(server, self.of(round));
+    }
+}
+
+/// Jobs in every state, whose receipts are good for hours.
+struct States {
+    held: Job,
+    late: Job,
+    delayed: String,
+}
+
+impl States {
+    fn make(server: &Server) -> States {
+        let mut q = server.queue("states");
+        q.unwatched();
+        for i in 0..40 {
+            ok!(q, "PUSH", i, "DELAY", "1h");
+        }
+        let delayed = text(&ok!(q, "PUSH", "delayed", "DELAY", "2h", "RETRIES", 3));
+        let dead = q.push_and_claim("dead");
+        ok!(q, "FAIL", dead.receipt, "ERROR", "e");
+        let retried = q.push_and_claim("retried");
+        ok!(q, "RETRY", retried.receipt, "DELAY", "1h", "ERROR", "e", "STACK", "s");
+        let released = q.push_and_claim("released");
+        ok!(q, "RELEASE", "DELAY", "1h", "RECEIPTS", released.receipt);
+        ok!(q, "PUSH", "mine", "ID", "mine", "KEEP", "1h", "DELAY", "1h");
+        q.push("held");
+        let held = q.claim_with(args!["LEASE", "1h"]).remove(0);
+        q.push("late");
+        let late = q.claim_and_lapse();
+        q.push("ready");
+        q.watched();
+        States { held, late, delayed }
+    }
+}
+
+#[test]
+fn a_new_build_takes_over_jobs_in_every_state() {
+    let mut server = Server::start();
+    let builds = Builds::new(&server);
+    let states = States::make(&server);
+    let mut q = server.queue("states");
+    // Leases end and ids become free by themselves: nothing of that falls into the test.
+    let before = server.dump();
+    for round in 0..6 {
+        builds.change(&server, round);
+        assert_eq!(server.dump(), before, "round {round}");
+    }
+    assert_eq!(q.stats(["ready", "delayed", "leased", "dead"]), [2, 44, 1, 1]);
+    assert_eq!(q.ack(&states.late.receipt), 1, "late, still");
+    assert_eq!(q.ack(&states.held.receipt), 1);
+    assert_eq!(q.field(&states.delayed, "retries"), "3");
+    assert_eq!(text(&ok!(q, "PUSH", "again", "ID", "mine")), "mine");
+    assert_eq!(q.stat("deduplicated"), 1);
+    let newer = q.push("newer");
+    assert!(newer > states.delayed, "ids go on rising");
+    server.assert_alive();
+}
+
+#[test]
+fn what_works_while_disabled_and_what_does_not() {
+    let mut server = Server::start();
+    let mut q = server.queue("q");
+    let held = q.push_and_claim("held");
+    q.push("to be retried");
+    let lapsing = q.claim_with(args!["LEASE", 100]).remove(0);
+    let blocked: Vec<Blocked> =
+        (0..20).map(|i| Blocked::in_line(&server, &format!("w{i}"), args!["BLOCK", 0])).collect();
+    server.set("enabled", "no");
+    for blocked in blocked {
+        assert_error(&blocked.end().error(), "UNBLOCKED", &[]);
+    }
+    assert_eq!(waiting(&server), 0);
+    for words in [args![], args!["BLOCK", 0]] {
+        assert_error(&q.err("CLAIM", words), "DQDISABLED", &[]);
+    }
+    let id = q.push("pushed while disabled");
+    assert_eq!(q.ack(&held.receipt), 1);
+    let over = q.score("leased", &lapsing.id).expect("a lease") + 300;
+    wait_for("the lease to be over", || q.now() > over);
+    assert_eq!(q.state(&lapsing.id), "leased", "no timer acts");
+    assert_eq!(q.extend(60_000, &lapsing.receipt), 60_000);
+    assert_eq!(q.retry(&lapsing.receipt), 1000);
+    server.set("enabled", "yes");
+    assert_eq!(q.claim().id, id);
+    server.assert_alive();
+}
+
+#[test]
+fn twenty_new_builds_under_load() {
+    let mut server = Server::builder().aof().line("appendfsync no").start();
+    let builds = Builds::new(&server);
+    let states = States::make(&server);
+    let crew =
+        Crew::begin(&server, Plan { queue: "stream", workers: 12, pause: Duration::from_millis(1), replicated: false });
+    let mut tries = 0;
+    for round in 0..20 {
+        crew.wait_pushes(40);
+        // A lease that ends, a long walk, and a job that is due, all around the change.
+        let mut q = server.queue("around");
+        q.unwatched();
+        ok!(q, "PUSH", round, "DELAY", 10);
+        let mut walk = server.conn();
+        walk.send_packed_command(&redis::cmd("DQ.CHECK").arg("states").get_packed_command()).expect("it is sent");
+        let blocked = Blocked::in_line(&server, "nothing", args!["BLOCK", 0]);
+        server.set("enabled", "no");
+        assert_error(&blocked.end().error(), "UNBLOCKED", &[]);
+        tries += unload(&server);
+        load(&server, builds.of(round));
+    }
+    crew.wait_pushes(40);
+    let diary = crew.end();
+    eprintln!("{} jobs, {:?}; tried again {tries} times", diary.pushed.len(), diary.errors);
+    let twice: Vec<_> = diary.claims.iter().filter(|(_, attempts)| **attempts != [1]).collect();
+    assert!(twice.is_empty(), "claimed other than once: {twice:?}");
+    assert!(diary.acked.values().all(|times| *times == 1), "finished other than once");
+    assert!(diary.errors.keys().any(|error| error.contains("UNBLOCKED")), "{:?}", diary.errors);
+    let mut q = server.queue("stream");
+    assert_eq!(q.stats(["ready", "delayed", "leased", "dead"]), [0, 0, 0, 0]);
+    let mut around = server.queue("around");
+    assert_eq!(around.claim_n(100).len(), 20);
+    let mut q = server.queue("states");
+    assert_eq!(q.ack(&states.held.receipt), 1);
+    server.assert_alive();
+}
+
+#[test]
+fn an_enabled_module_is_refused_or_goes_and_never_stands_still() {
+    let mut server = Server::start();
+    let builds = Builds::new(&server);
+    let mut q = server.queue("q");
+    q.unwatched();
+    let (mut went, mut refused) = (0, 0);
+    for round in 0..300_u64 {
+        // A lease that ends about when the server is asked.
+        if q.call("PUSH", args!["x"]).is_err() {
+            load(&server, builds.of(0));
+            q.push("x");
+        }
+        let job = q.claim_with(args!["LEASE", 1 + round % 3]).remove(0);
+        std::thread::sleep(Duration::from_micros(700 + 37 * (round % 80)));
+        match server.try_run(&["MODULE", "UNLOAD", "dq"]) {
+            Ok(_) => {
+                went += 1;
+                load(&server, builds.of(usize::try_from(round).expect("small")));
+            }
+            Err(_) => refused += 1,
+        }
+        // Refused or not: the lease ends, without a command of the module.
+        let key = q.key("leased");
+        wait_for("the lease to end", || q.raw::<i64>(args!["EXISTS", &key]) == 0);
+        q.raw::<i64>(args!["DEL", q.key("due"), q.key("jobs")]);
+        let _ = job;
+    }
+    eprintln!("went {went} times, refused {refused} times");
+    server.assert_alive();
+}
+
+#[test]
+fn a_queue_that_came_while_disabled_is_found() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.push("x");
+    q.claim_with(args!["LEASE", 300]);
+    let mut other = server.queue_in(1, "other");
+    other.push("x");
+    other.claim_with(args!["LEASE", 300]);
+    q.unwatched();
+    other.unwatched();
+    server.set("enabled", "no");
+    // By RENAME, with and without the header, and by SWAPDB.
+    for companion in ["", "jobs", "leased"] {
+        let (from, to) = if companion.is_empty() {
+            (b"q".to_vec(), b"r".to_vec())
+        } else {
+            (q.key(companion), queue::companion_key(b"r", companion))
+        };
+        let _ = q.raw::<String>(args!["RENAME", from, to]);
+    }
+    server.run(&["SWAPDB", "1", "2"]);
+    server.set("enabled", "yes");
+    let mut con = server.conn();
+    let mut ended = |db: i64, key: Vec<u8>| {
+        wait_for(&format!("the lease in database {db} to end"), || {
+            redis::cmd("SELECT").arg(db).exec(&mut con).expect("a database");
+            redis::cmd("EXISTS").arg(&key).query::<i64>(&mut con).expect("a count") == 0
+        });
+    };
+    ended(0, queue::companion_key(b"r", "leased"));
+    ended(2, queue::companion_key(b"other", "leased"));
+}
+
+/// Bytes that the process has in memory.
+fn resident(server: &Server) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the process is there");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory is told");
+    line.trim().trim_end_matches(" kB").trim().parse::<i64>().expect("a number") * 1024
+}
+
+/// Names of libraries of the module that the process has mapped.
+fn mapped(server: &Server) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", server.pid())).expect("the process is there");
+    let mut names: Vec<String> = maps
+        .lines()
+        .filter_map(|line| line.split('/').next_back())
+        .filter(|name| name.contains(".so"))
+        .map(String::from)
+        .collect();
+    names.retain(|name| ["first.so", "second.so", "libdq.so"].iter().any(|of| name.contains(of)));
+    names.sort();
+    names.dedup();
+    names
+}
+
+#[test]
+fn fifty_changes_leave_nothing_behind() {
+    const WARM: usize = 15;
+    const ROUNDS: usize = 50;
+    let mut server = Server::start();
+    let builds = Builds::new(&server);
+    let used = |server: &Server| server.info("memory", "used_memory").parse::<i64>().expect("bytes");
+    let mut measured = Vec::new();
+    for round in 0..WARM + ROUNDS {
+        for i in 0..10 {
+            let mut q = server.queue(format!("q{i}"));
+            q.unwatched();
+            q.push("x");
+            let job = q.claim();
+            assert_eq!(q.ack(&job.receipt), 1);
+            q.raw::<i64>(args!["DEL", &q.name]);
+        }
+        let blocked: Vec<Blocked> =
+            (0..10).map(|i| Blocked::in_line(&server, &format!("w{i}"), args!["BLOCK", 0])).collect();
+        builds.change(&server, round);
+        for blocked in blocked {
+            assert_error(&blocked.end().error(), "UNBLOCKED", &[]);
+        }
+        assert_eq!(mapped(&server).len(), 1, "the old build is still mapped: {:?}", mapped(&server));
+        if round + 1 >= WARM {
+            measured.push((used(&server), resident(&server)));
+        }
+    }
+    let (first, last) = (measured[0], measured[measured.len() - 1]);
+    eprintln!("used_memory {} -> {}, RSS {} -> {}", first.0, last.0, first.1, last.1);
+    assert!(last.0 - first.0 < 30_000, "used_memory grew by {} in {ROUNDS} rounds: {measured:?}", last.0 - first.0);
+    assert!(last.1 - first.1 < 1 << 20, "RSS grew by {} in {ROUNDS} rounds: {measured:?}", last.1 - first.1);
+    server.assert_alive();
+}
