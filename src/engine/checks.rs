@@ -64,7 +64,7 @@ pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String
         return Ok(());
     }
     let waiting = Waiting::begin(ctx).ok_or_else(|| Fault::CannotWait.to_string())?;
-    let state = super::state_of(db, name, super::now(ctx));
+    let (_, state) = super::find(db, name, super::now(ctx));
     NODE.checks.borrow_mut().push(LongCheck { db, state, walk, waiting, reply });
     if !NODE.check_alarm.is_armed() {
         NODE.check_alarm.arm(ctx, 0, turn);

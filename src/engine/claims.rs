@@ -101,7 +101,7 @@ impl Node {
         if jobs.is_empty() {
             return Ok(Outcome::Nothing { until });
         }
-        Ok(Outcome::Jobs(Claimed { db, state: super::state_of(db, name, self.now(ctx)), jobs }))
+        Ok(Outcome::Jobs(Claimed { db, state: super::find(db, name, self.now(ctx)).1, jobs }))
     }
 
     fn stand_in_line(

@@ -270,11 +270,11 @@ pub fn change<T>(ctx: &Ctx, name: &QueueName, act: impl FnOnce(&mut Queue) -> Re
     }
     NODE.begin(ctx);
     let (now_us, db) = (NODE.now_us(ctx), ctx.db());
-    let state = state_of(db, name, now_us / 1000);
+    let (known, state) = find(db, name, now_us / 1000);
     let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
     let before = state.metrics.dead_letters();
     let outcome = act(&mut queue).map_err(|fault| fault.to_string());
-    let number = queue.exists().then(|| NODE.know(db, &state, now_us / 1000));
+    let number = known.or_else(|| queue.exists().then(|| NODE.know(db, &state, now_us / 1000)));
     if let Some(number) = number {
         NODE.set_by_step(number, &queue);
     }
@@ -303,20 +303,19 @@ pub fn look<T>(
 ) -> Result<T, String> {
     NODE.begin(ctx);
     let (now_us, db) = (NODE.now_us(ctx), ctx.db());
-    let state = state_of(db, name, now_us / 1000);
+    let (known, state) = find(db, name, now_us / 1000);
     let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
-    let is_new = NODE.index.borrow().find(db, name.as_bytes()).is_none();
-    if is_new && NODE.is_acting() && queue.exists() {
+    if known.is_none() && NODE.is_acting() && queue.exists() {
         NODE.know(db, &state, now_us / 1000);
         NODE.wake_for_tasks(ctx, now_us / 1000);
     }
     act(&mut queue, &state).map_err(|fault| fault.to_string())
 }
 
-/// What the node remembers of the queue; a fresh memory of one that it does not know.
-fn state_of(db: i32, name: &QueueName, now: u64) -> Rc<State> {
+/// What the node remembers of the queue, and its number; a fresh memory of one that it does not know.
+fn find(db: i32, name: &QueueName, now: u64) -> (Option<index::QueueNumber>, Rc<State>) {
     match NODE.index.borrow().find(db, name.as_bytes()) {
-        Some(known) => Rc::clone(&known.state),
-        None => Rc::new(State::new(name, now)),
+        Some(known) => (Some(known.number), Rc::clone(&known.state)),
+        None => (None, Rc::new(State::new(name, now))),
     }
 }

@@ -44,6 +44,10 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         self.times.contains_key(task)
     }
 
+    pub fn any(&self, is: impl Fn(&K) -> bool) -> bool {
+        self.times.keys().any(is)
+    }
+
     /// When the task is to be done.
     pub fn at(&self, task: &K) -> Option<u64> {
         self.times.get(task).map(|(at, _)| *at)

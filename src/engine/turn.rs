@@ -62,12 +62,16 @@ impl Node {
         }
     }
 
-    /// Whether this turn has to know if writes are taken: it has something to do, or there is a queue for which nobody
-    /// waits, whose jobs grow stale only while they could be claimed.
+    /// Whether this turn has to know if writes are taken: it has something to do; leases run, which get a grace when
+    /// writes are taken again; or there is a queue for which nobody waits, whose jobs grow stale only while they could be
+    /// claimed.
     fn must_ask(&self, now: u64) -> bool {
         let index = self.index.borrow();
         let is_due = index.schedule.next_at().is_some_and(|at| at <= now) || !self.untold.borrow().is_empty();
-        is_due || !self.availability.borrow().is_open() || index.len() > self.waiters.borrow().lines()
+        is_due
+            || !self.availability.borrow().is_open()
+            || index.len() > self.waiters.borrow().lines()
+            || index.schedule.any(|task| matches!(task, Task::Leases(_)))
     }
 
     fn work(&self, ctx: &Ctx, now_us: u64, slice: &mut Slice) {

@@ -49,6 +49,8 @@ pub struct Wake {
     waker: RefCell<Option<Waker>>,
     /// The moment that the waker sleeps to, in µs of boot time.
     moment: Cell<Option<u64>>,
+    /// A turn comes at this queue time, in ms, or before.
+    planned: Cell<Option<u64>>,
     /// The timer of 0 ms.
     soon: Alarm,
 }
@@ -58,6 +60,7 @@ impl Wake {
     pub fn fired(&self) {
         self.soon.fired();
         self.moment.set(None);
+        self.planned.set(None);
     }
 
     fn must_arm(&self) -> bool {
@@ -84,11 +87,16 @@ impl Node {
 
     /// Sees to it that a turn comes at `at` or before, in ms of queue time.
     pub(super) fn wake_by(&self, ctx: &Ctx, at: u64) {
+        if self.wake.planned.get().is_some_and(|planned| planned <= at) || !self.is_acting() {
+            return;
+        }
         let now = self.now(ctx);
+        let at = at.min(now + HEARTBEAT_MS);
+        self.wake.planned.set(Some(at));
         if at <= now {
             self.turn_soon(ctx);
         } else {
-            self.wake_by_boot(self.clock.boot_at(at.min(now + HEARTBEAT_MS)));
+            self.wake_by_boot(self.clock.boot_at(at));
         }
     }
 
@@ -129,6 +137,7 @@ impl Node {
     pub(super) fn sleep_on(&self, ctx: &Ctx) {
         self.wake.soon.stop(ctx);
         self.wake.moment.set(None);
+        self.wake.planned.set(None);
         if let Some(waker) = self.wake.waker.borrow().as_ref() {
             waker.set(None);
         }

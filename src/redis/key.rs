@@ -124,6 +124,8 @@ impl Native for Hash {
 pub struct Key<'a, T: Native> {
     slot: Slot<'a>,
     effects: Effects,
+    /// The last score that was put, and its text: many jobs get the same one in a row.
+    score: Option<(u64, Text)>,
     native: PhantomData<T>,
 }
 
@@ -134,7 +136,7 @@ pub type HashKey<'a> = Key<'a, Hash>;
 
 impl<'a, T: Native> Key<'a, T> {
     pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
-        Key { slot: Slot::new(ctx, name, T::TYPE), effects: Effects::default(), native: PhantomData }
+        Key { slot: Slot::new(ctx, name, T::TYPE), effects: Effects::default(), score: None, native: PhantomData }
     }
 
     /// Refuses a key of another type. Every other call takes the answer for granted.
@@ -232,7 +234,19 @@ impl Key<'_, Zset> {
         let key = self.slot.writing().ptr;
         // SAFETY: the key is open for writing and a ZSET or empty (checked); no flags are asked for.
         unsafe { api!(RedisModule_ZsetAdd(key, score as f64, id.raw(), null_mut())) };
-        self.effects.add(Change::Put, [Text::of_integer(score as i64), id.clone()]);
+        let score = self.text_of(score);
+        self.effects.add(Change::Put, [score, id.clone()]);
+    }
+
+    fn text_of(&mut self, score: u64) -> Text {
+        match &self.score {
+            Some((last, text)) if *last == score => text.clone(),
+            _ => {
+                let text = Text::of_integer(score as i64);
+                self.score = Some((score, text.clone()));
+                text
+            }
+        }
     }
 
     /// ZREM; `false` where the id was not there.
