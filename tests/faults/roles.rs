@@ -166,6 +166,142 @@ fn a_promotion_in_the_middle_of_a_stream_takes_over() {
 }
 
 #[test]
+fn a_waiter_on_a_promoted_replica_is_woken_without_another_command() {
+    let (mut one, two) = pair(Server::with_grace());
+    // So many keys that the walk which finds the queues takes a while.
+    let mut con = one.conn();
+    for from in (0..100_000).step_by(10_000) {
+        let mut mset = redis::cmd("MSET");
+        (from..from + 10_000).for_each(|i| drop(mset.arg(format!("key-{i}")).arg("value")));
+        mset.exec(&mut con).expect("MSET answers");
+    }
+    let mut due = Vec::new();
+    for i in 0..20 {
+        let mut q = one.queue(format!("q{i}"));
+        q.unwatched();
+        let id = text(&ok!(q, "PUSH", "x", "DELAY", if i < 10 { 0 } else { 3000 }));
+        due.push((id.clone(), q.due_at(&id)));
+    }
+    two.catch_up(&one);
+    one.kill();
+    // Sent in one go, so that they wait before anything has been found.
+    let mut cons: Vec<_> = (0..20).map(|_| two.conn()).collect();
+    two.run(&["REPLICAOF", "NO", "ONE"]);
+    for (i, con) in cons.iter_mut().enumerate() {
+        let claim = redis::cmd("DQ.CLAIM").arg(format!("q{i}")).arg("BLOCK").arg(0).get_packed_command();
+        con.send_packed_command(&claim).expect("it is sent");
+    }
+    let mut best = i64::MAX;
+    let mut clock = two.queue("clock");
+    for (i, con) in cons.iter_mut().enumerate() {
+        let jobs = list(&con.recv_response().expect("a job"));
+        let now = clock.now();
+        let (id, at) = &due[i];
+        assert_eq!((&Job::of(&jobs[0]).id, jobs.len()), (id, 1));
+        assert!(now >= *at, "before its time");
+        if i >= 10 {
+            best = best.min(now - at);
+        }
+    }
+    assert!(best <= 100, "{best} ms late at best");
+    assert_eq!(waiting(&two), 0);
+}
+
+#[test]
+fn a_replica_that_got_the_module_late_or_was_disabled_takes_over() {
+    for late in [true, false] {
+        // The primary itself never ends a lease.
+        let mut one = Server::with_grace().set("takeover-grace", "1h").start();
+        let two = Server::builder();
+        let two = if late { two.without_module() } else { two.set("enabled", "no") }.replica_of(&one).start();
+        let mut q = one.queue_in(3, "q");
+        q.unwatched();
+        q.push("x");
+        q.claim_with(args!["LEASE", 300]);
+        two.catch_up(&one);
+        if late {
+            let path = server::module_path().to_string_lossy().into_owned();
+            two.run(&["MODULE", "LOADEX", &path, "CONFIG", "dq.takeover-grace", "0"]);
+        }
+        one.kill();
+        two.run(&["REPLICAOF", "NO", "ONE"]);
+        let mut r = two.queue_in(3, "q");
+        if !late {
+            // The lease is over, and still nobody ends it.
+            let ends: Vec<(String, i64)> = r.raw(args!["ZRANGE", r.key("leased"), 0, -1, "WITHSCORES"]);
+            wait_for("the lease to be over", || r.now() > ends[0].1 + 200);
+            assert_eq!(r.raw::<i64>(args!["ZCARD", r.key("leased")]), 1);
+            two.set("enabled", "yes");
+        }
+        let key = r.key("leased");
+        wait_for("the lease to end", || r.raw::<i64>(args!["EXISTS", &key]) == 0);
+        assert_eq!(r.claim().attempt, 2);
+    }
+}
+
+#[test]
+fn a_role_that_changes_again_and_again_loses_and_doubles_nothing() {
+    // Its primary is never there, so that all the data stay its own.
+    let nobody = server::free_port().to_string();
+    let mut server = Server::with_grace().start();
+    let crew = Crew::begin(&server, STREAM);
+    for round in 0..20_u64 {
+        crew.wait_pushes(20);
+        server.run(&["REPLICAOF", "127.0.0.1", &nobody]);
+        std::thread::sleep(Duration::from_millis(round % 5 * 10));
+        server.run(&["REPLICAOF", "NO", "ONE"]);
+    }
+    crew.wait_pushes(20);
+    let diary = crew.end();
+    eprintln!("role changes: {} jobs, {:?}", diary.pushed.len(), diary.errors);
+    assert!(diary.errors.keys().any(|error| error == "claim UNBLOCKED"), "{:?}", diary.errors);
+    assert_accounted(&diary, &server, false);
+    assert_eq!(waiting(&server), 0);
+    server.assert_alive();
+}
+
+#[test]
+fn a_failover_of_a_cluster_in_the_middle_of_a_stream() {
+    let node = || {
+        let bus = server::free_port();
+        (Server::with_grace().line("cluster-enabled yes").line(&format!("cluster-port {bus}")).start(), bus)
+    };
+    let ((mut one, _), (mut two, bus)) = (node(), node());
+    one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &bus.to_string()]);
+    let id = text(&one.run(&["CLUSTER", "MYID"]));
+    wait_for("the nodes to know each other", || two.try_run(&["CLUSTER", "REPLICATE", &id]).is_ok());
+    wait_for("the link", || {
+        role(&two) == "slave"
+            && two.info("replication", "master_link_status") == "up"
+            && text(&one.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok")
+            && text(&two.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok")
+    });
+    let crew = Crew::begin(&one, STREAM);
+    for turn in 0..2 {
+        let (from, to) = if turn == 0 { (&one, &two) } else { (&two, &one) };
+        crew.wait_pushes(100);
+        wait_for("the failover", || {
+            let _ = to.try_run(&["CLUSTER", "FAILOVER"]);
+            let end = Instant::now() + Duration::from_secs(3);
+            while Instant::now() < end && role(to) != "master" {
+                std::thread::sleep(PAUSE);
+            }
+            role(to) == "master"
+        });
+        crew.turn_to(to);
+        wait_for("the link", || role(from) == "slave" && from.info("replication", "master_link_status") == "up");
+    }
+    crew.wait_pushes(100);
+    let diary = crew.end();
+    eprintln!("cluster failovers: {} jobs, {:?}", diary.pushed.len(), diary.errors);
+    assert!(diary.errors.keys().any(|error| error == "claim UNBLOCKED"), "{:?}", diary.errors);
+    assert_accounted(&diary, &one, false);
+    one.assert_alive();
+    two.assert_alive();
+}
+
+#[test]
 fn a_demotion_releases_the_waiters() {
     let mut one = Server::start();
     let mut two = Server::start();
@@ -228,8 +364,10 @@ fn nothing_happens_while_a_failover_waits_for_a_replica_that_lags() {
             two.signal(libc::SIGCONT);
             assert_error(&waiter.end().error(), "UNBLOCKED", &[]);
             wait_for("the failover", || role(&two) == "master" && role(&one) == "slave");
-            two.set("stale-policy", "dead");
             let waiter = Blocked::begin(&two, "waited", args!["BLOCK", 0]);
+            wait_for("the job to be claimed", || two.queue("waited").stat("leased") == 1);
+            // Settings are each node's own.
+            two.set("stale-policy", "dead");
             Trap { waiter, ..trap }.assert_sprung(&two);
             assert_replica_same(&two, &one);
         }
@@ -481,4 +619,14 @@ const ACCEPT: [&str; 4] = ["CONFIG", "SET", "min-replicas-to-write", "0"];
 #[test]
 fn grace_after_refused_writes_where_nothing_was_due() {
     grace_where_nothing_is_due(false, &REFUSE, &ACCEPT);
+}
+
+#[test]
+fn grace_after_refused_writes_where_somebody_waits() {
+    grace_where_nothing_is_due(true, &REFUSE, &ACCEPT);
+}
+
+#[test]
+fn grace_after_paused_writes_where_somebody_waits() {
+    grace_where_nothing_is_due(true, &["CLIENT", "PAUSE", "100000", "WRITE"], &["CLIENT", "UNPAUSE"]);
 }

@@ -121,8 +121,7 @@ fn what_works_while_disabled_and_what_does_not() {
     let mut server = Server::start();
     let mut q = server.queue("q");
     let held = q.push_and_claim("held");
-    q.push("to be retried");
-    let lapsing = q.claim_with(args!["LEASE", 100]).remove(0);
+    let lapsing = q.push_and_claim("to be retried");
     let blocked: Vec<Blocked> =
         (0..20).map(|i| Blocked::in_line(&server, &format!("w{i}"), args!["BLOCK", 0])).collect();
     server.set("enabled", "no");
@@ -135,6 +134,7 @@ fn what_works_while_disabled_and_what_does_not() {
     }
     let id = q.push("pushed while disabled");
     assert_eq!(q.ack(&held.receipt), 1);
+    assert_eq!(q.extend(50, &lapsing.receipt), 50);
     let over = q.score("leased", &lapsing.id).expect("a lease") + 300;
     wait_for("the lease to be over", || q.now() > over);
     assert_eq!(q.state(&lapsing.id), "leased", "no timer acts");
@@ -172,7 +172,10 @@ fn twenty_new_builds_under_load() {
     eprintln!("{} jobs, {:?}; tried again {tries} times", diary.pushed.len(), diary.errors);
     let twice: Vec<_> = diary.claims.iter().filter(|(_, attempts)| **attempts != [1]).collect();
     assert!(twice.is_empty(), "claimed other than once: {twice:?}");
-    assert!(diary.acked.values().all(|times| *times == 1), "finished other than once");
+    // An ACK that was answered to nobody is sent again, and finds nothing.
+    let again = diary.errors.get("ack connection").copied().unwrap_or(0);
+    let odd: Vec<_> = diary.acked.iter().filter(|(_, times)| **times != 1).collect();
+    assert!(odd.len() <= again && odd.iter().all(|(_, times)| **times == 0), "finished other than once: {odd:?}");
     assert!(diary.errors.keys().any(|error| error.contains("UNBLOCKED")), "{:?}", diary.errors);
     let mut q = server.queue("stream");
     assert_eq!(q.stats(["ready", "delayed", "leased", "dead"]), [0, 0, 0, 0]);
@@ -212,6 +215,86 @@ fn an_enabled_module_is_refused_or_goes_and_never_stands_still() {
         let _ = job;
     }
     eprintln!("went {went} times, refused {refused} times");
+    server.assert_alive();
+}
+
+/// Every setting of the module, as CONFIG GET shows it.
+fn settings(server: &Server) -> Vec<String> {
+    texts(&server.run(&["CONFIG", "GET", "dq.*"]))
+}
+
+#[test]
+fn the_settings_are_handed_over_as_the_readme_says() {
+    let server = Server::with_grace().set("lease", "1234").set("max-retries", "7").start();
+    for (name, value) in [
+        ("lease", "90s"),
+        ("max-lease", "1d"),
+        ("backoff-base", "1501ms"),
+        ("backoff-jitter", "20"),
+        ("max-payload", "2mb"),
+        ("stale-policy", "drop"),
+        ("clock-step", "follow"),
+        ("takeover-grace", "0"),
+        ("dead-max", "5"),
+    ] {
+        server.set(name, value);
+    }
+    let before = settings(&server);
+    assert!(before.len() > 40, "{before:?}");
+    let builds = Builds::new(&server);
+    for round in 0..3 {
+        server.set("enabled", "no");
+        unload(&server);
+        let path = builds.of(round).to_string_lossy().into_owned();
+        let mut words = vec!["MODULE", "LOADEX", &path];
+        before.chunks(2).for_each(|pair| words.extend(["CONFIG", &pair[0], &pair[1]]));
+        server.run(&words);
+        assert_eq!(settings(&server), before);
+    }
+}
+
+#[test]
+fn an_unload_is_refused_while_a_wake_up_is_on_its_way() {
+    let mut server = Server::start();
+    let mut q = server.queue("q");
+    q.unwatched();
+    let mut refused = 0;
+    for _ in 0..10 {
+        q.push("x");
+        q.claim_with(args!["LEASE", 50]);
+        // The lease ends while the server sleeps, and the server is asked before it hears of it.
+        let outcome: redis::RedisResult<(redis::Value, redis::Value)> =
+            redis::pipe().cmd("DEBUG").arg("SLEEP").arg("0.2").cmd("MODULE").arg("UNLOAD").arg("dq").query(&mut q.con);
+        refused += i32::from(outcome.is_err());
+        if outcome.is_ok() {
+            load(&server, &module_path());
+        }
+        let key = q.key("leased");
+        wait_for("the lease to end", || q.raw::<i64>(args!["EXISTS", &key]) == 0);
+        q.raw::<i64>(args!["DEL", q.key("due"), q.key("jobs")]);
+    }
+    assert!(refused > 0, "it was never asked at that moment");
+    server.assert_alive();
+}
+
+#[test]
+fn out_and_in_again_in_one_pipeline() {
+    let mut server = Server::start();
+    let states = States::make(&server);
+    let builds = Builds::new(&server);
+    server.set("enabled", "no");
+    unload(&server);
+    // The module that goes has not had a turn of its own yet.
+    let mut pipe = redis::pipe();
+    for round in 0..20 {
+        pipe.cmd("MODULE").arg("LOAD").arg(builds.of(round).to_string_lossy().into_owned());
+        pipe.cmd("MODULE").arg("UNLOAD").arg("dq");
+    }
+    pipe.cmd("MODULE").arg("LOAD").arg(builds.of(0).to_string_lossy().into_owned());
+    pipe.exec(&mut server.conn()).expect("all of it works");
+    let mut q = server.queue("states");
+    assert_eq!(q.ack(&states.held.receipt), 1);
+    assert_eq!(mapped(&server).len(), 1, "{:?}", mapped(&server));
     server.assert_alive();
 }
 
