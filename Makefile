@@ -10,7 +10,7 @@ RUN := $(TARGET)/run
 
 export REDIS_SERVER
 
-.PHONY: help build run test bench-holds lint clean
+.PHONY: help build run test bench bench-holds lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -29,6 +29,11 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test
 	cargo test --locked
+
+bench: ## Measure what a job costs, how late it comes and how long others wait (10 minutes); docs/benchmarks.md explains.
+	@scripts/needs.sh test
+	cargo bench --locked --bench life
+	@for bench in waking holds; do if [ -f benches/$$bench.rs ]; then cargo bench --locked --bench $$bench || exit 1; fi; done
 
 bench-holds: ## Measure how long other clients wait while the module has very much to do; p99 of PING must stay under 5 ms.
 	@scripts/needs.sh test
