@@ -10,7 +10,7 @@ RUN := $(TARGET)/run
 
 export REDIS_SERVER
 
-.PHONY: help build run test bench bench-holds lint clean
+.PHONY: help build run test bench bench-waking bench-holds lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -34,6 +34,10 @@ bench: ## Measure what a job costs, how late it comes and how long others wait (
 	@scripts/needs.sh test
 	cargo bench --locked --bench life
 	@for bench in waking holds; do if [ -f benches/$$bench.rs ]; then cargo bench --locked --bench $$bench || exit 1; fi; done
+
+bench-waking: ## Measure how late blocked workers get their jobs, and what waiting costs the server.
+	@scripts/needs.sh test
+	cargo bench --locked --bench waking
 
 bench-holds: ## Measure how long other clients wait while the module has very much to do; p99 of PING must stay under 5 ms.
 	@scripts/needs.sh test

@@ -12,7 +12,7 @@ fn a_demoted_node_sends_its_waiters_away() {
     let mut one = Client::waiting(&primary, "q", &["BLOCK", "0"]);
     let mut two = Client::resp3(&primary);
     two.wait_for_job(&primary, args!["DQ.MCLAIM", 2, "q", "other", "BLOCK", "1h"]);
-    ok!(q, "PUSH", "x", "DELAY", 50);
+    ok!(q, "PUSH", "x", "DELAY", 2000);
     assert_replica_same(&primary, &replica);
     q.unwatched();
     primary.run(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
