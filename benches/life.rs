@@ -197,7 +197,7 @@ fn crowd(figures: &mut Vec<Figure>) {
     let mut rate = Figure::new(format!("pushes a second, {CLIENTS} connections"), "1/s")
         .aim(Aim::RatioLeast("dq", "zadd", 0.85))
         .aim(Aim::RatioLeast("dq", "lua", 1.2));
-    let mut push_cost = Figure::new(format!("push, {CLIENTS} connections, server"), "µs/job");
+    let mut push_cost = Figure::new(format!("push, {CLIENTS} connections, server"), "µs/job").pair("dq", "zadd");
     let mut work = Figure::new(format!("claim COUNT 1 and ack, {CLIENTS} connections"), "jobs/s")
         .aim(Aim::RatioLeast("dq", "lua", 1.5));
     let mut work_cost = Figure::new(format!("claim COUNT 1 and ack, {CLIENTS} connections, server"), "µs/job");
