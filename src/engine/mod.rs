@@ -272,6 +272,9 @@ pub fn change<T>(ctx: &Ctx, name: &QueueName, act: impl FnOnce(&mut Queue) -> Re
     let (now_us, db) = (NODE.now_us(ctx), ctx.db());
     let (known, state) = find(db, name, now_us / 1000);
     let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
+    if known.is_none() {
+        NODE.observe_ids(&mut queue, now_us / 1000);
+    }
     let before = state.metrics.dead_letters();
     let outcome = act(&mut queue).map_err(|fault| fault.to_string());
     let number = known.or_else(|| queue.exists().then(|| NODE.know(db, &state, now_us / 1000)));

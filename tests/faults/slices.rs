@@ -67,11 +67,11 @@ fn a_hundred_thousand_due_at_one_ms_reach_one_who_waits_in_push_order() {
     let server = Server::start();
     let mut q = server.queue("q");
     q.unwatched();
-    let at = q.now() + 6000;
+    let at = q.now() + 15_000;
     let ids = push_many(&mut q, N, &args!["AT", at]);
-    assert_eq!(q.stats(["delayed", "ready"]), [N as i64, 0]);
+    assert!(q.now() < at, "the machine is too slow for this");
     let jobs =
-        pinged(&server, "100,000 due, one waiter", || take(&server, "q", args!["COUNT", 1000, "BLOCK", 10_000], N));
+        pinged(&server, "100,000 due, one waiter", || take(&server, "q", args!["COUNT", 1000, "BLOCK", 20_000], N));
     assert!(q.now() >= at);
     let came: Vec<String> = jobs.into_iter().map(|job| job.id).collect();
     assert!(came == ids, "not in push order");
@@ -86,7 +86,7 @@ fn a_hundred_thousand_due_at_one_ms_reach_a_thousand_who_wait() {
     let server = Server::start();
     let mut q = server.queue("q");
     q.unwatched();
-    let at = q.now() + 8000;
+    let at = q.now() + 15_000;
     let ids = push_many(&mut q, N, &args!["AT", at]);
     let mut lined = Vec::new();
     for _ in 0..WAITERS {
@@ -420,7 +420,7 @@ fn no_kind_of_job_starves_another() {
     let mut q = server.queue("q");
     q.unwatched();
     // More is pushed than is claimed, all the time; what falls due meanwhile waits no longer than what was pushed then.
-    let mut marks = Vec::new();
+    let mut marks = BTreeMap::new();
     let mut claimed: Vec<Job> = Vec::new();
     for turn in 0..300_i64 {
         let mut words = args!["PAYLOADS"];
@@ -430,13 +430,13 @@ fn no_kind_of_job_starves_another() {
         for job in &jobs {
             if job.payload == b"fresh" && turn % 10 == 0 && marks.len() < 30 {
                 ok!(q, "RETRY", &job.receipt, "DELAY", 50);
-                marks.push((job.id.clone(), q.due_at(&job.id)));
+                marks.insert(job.id.clone(), q.due_at(&job.id));
                 break;
             }
         }
         if turn % 10 == 5 {
             let id = text(&ok!(q, "PUSH", "delayed", "DELAY", 50));
-            marks.push((id.clone(), q.due_at(&id)));
+            marks.insert(id.clone(), q.due_at(&id));
         }
         claimed.extend(jobs);
     }
