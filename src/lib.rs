@@ -41,5 +41,6 @@ fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
 fn unload(ctx: &Ctx) -> Result<(), String> {
     engine::unload(ctx)?;
     settings::forget_shown();
+    ctx.end_clients_that_hold("dq.");
     Ok(())
 }

@@ -130,6 +130,29 @@ impl Ctx {
         line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
     }
 
+    /// The text of CLIENT LIST.
+    pub(super) fn client_list(&self) -> String {
+        // SAFETY: one C string.
+        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"CLIENT".as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr())) };
+        CallReply(reply).text()
+    }
+
+    /// CLIENT KILL of one client.
+    pub(super) fn kill_client(&self, id: &str) {
+        // SAFETY: two C strings, one buffer with its length.
+        drop(CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"CLIENT".as_ptr(),
+                c"ccbE".as_ptr(),
+                c"KILL".as_ptr(),
+                c"ID".as_ptr(),
+                id.as_ptr(),
+                id.len()
+            ))
+        }));
+    }
+
     /// ZCOUNT of the members whose score is over `above`.
     pub fn zcount_above(&self, zset: &Text, above: u64) -> i64 {
         let min = format!("({above}");

@@ -5,6 +5,7 @@
 
 mod alloc;
 mod call;
+mod clients;
 mod clock;
 mod command;
 mod config;
