@@ -298,6 +298,27 @@ fn out_and_in_again_in_one_pipeline() {
 }
 
 #[test]
+fn a_transaction_that_holds_a_command_of_the_module_when_it_goes() {
+    let mut server = Server::start();
+    let builds = Builds::new(&server);
+    let mut con = server.conn();
+    for word in ["MULTI", "DQ.PUSH q x", "PING"] {
+        let mut words = word.split(' ');
+        let mut command = redis::cmd(words.next().expect("a name"));
+        command.arg(words.collect::<Vec<_>>());
+        command.exec(&mut con).expect("it is queued");
+    }
+    server.set("enabled", "no");
+    unload(&server);
+    // Whatever it says, it does not end the server.
+    let outcome: redis::RedisResult<redis::Value> = redis::cmd("EXEC").query(&mut con);
+    server.assert_alive();
+    assert!(outcome.is_err(), "{outcome:?}");
+    load(&server, builds.of(0));
+    server.queue("q").push("y");
+}
+
+#[test]
 fn a_queue_that_came_while_disabled_is_found() {
     let server = Server::start();
     let mut q = server.queue("q");
@@ -381,7 +402,11 @@ fn fifty_changes_leave_nothing_behind() {
             measured.push((used(&server), resident(&server)));
         }
     }
-    let (first, last) = (measured[0], measured[measured.len() - 1]);
+    // The least of five rounds: in one of them the server may not have freed a client yet.
+    let least = |rounds: &[(i64, i64)]| {
+        (rounds.iter().map(|round| round.0).min().expect("five"), rounds.iter().map(|round| round.1).min().expect("five"))
+    };
+    let (first, last) = (least(&measured[..5]), least(&measured[measured.len() - 5..]));
     eprintln!("used_memory {} -> {}, RSS {} -> {}", first.0, last.0, first.1, last.1);
     assert!(last.0 - first.0 < 30_000, "used_memory grew by {} in {ROUNDS} rounds: {measured:?}", last.0 - first.0);
     assert!(last.1 - first.1 < 1 << 20, "RSS grew by {} in {ROUNDS} rounds: {measured:?}", last.1 - first.1);
