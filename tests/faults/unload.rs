@@ -1,6 +1,7 @@
 //! The module is taken out of a running server and put in again as another build, with jobs in every state and clients
 //! that push, wait and finish.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -217,9 +218,10 @@ fn an_enabled_module_is_refused_or_goes_and_never_stands_still() {
     server.assert_alive();
 }
 
-/// Every setting of the module, as CONFIG GET shows it.
-fn settings(server: &Server) -> Vec<String> {
-    texts(&server.run(&["CONFIG", "GET", "dq.*"]))
+/// Every setting of the module, as CONFIG GET shows it, which knows no order.
+fn settings(server: &Server) -> BTreeMap<String, String> {
+    let reply = pairs(&server.run(&["CONFIG", "GET", "dq.*"]));
+    reply.into_iter().map(|(name, value)| (name, text(&value))).collect()
 }
 
 #[test]
@@ -239,14 +241,14 @@ fn the_settings_are_handed_over_as_the_readme_says() {
         server.set(name, value);
     }
     let before = settings(&server);
-    assert!(before.len() > 40, "{before:?}");
+    assert!(before.len() > 20, "{before:?}");
     let builds = Builds::new(&server);
     for round in 0..3 {
         server.set("enabled", "no");
         unload(&server);
         let path = builds.of(round).to_string_lossy().into_owned();
         let mut words = vec!["MODULE", "LOADEX", &path];
-        before.chunks(2).for_each(|pair| words.extend(["CONFIG", &pair[0], &pair[1]]));
+        before.iter().for_each(|(name, value)| words.extend(["CONFIG", name, value]));
         server.run(&words);
         assert_eq!(settings(&server), before);
     }
@@ -404,7 +406,10 @@ fn fifty_changes_leave_nothing_behind() {
     }
     // The least of five rounds: in one of them the server may not have freed a client yet.
     let least = |rounds: &[(i64, i64)]| {
-        (rounds.iter().map(|round| round.0).min().expect("five"), rounds.iter().map(|round| round.1).min().expect("five"))
+        (
+            rounds.iter().map(|round| round.0).min().expect("five"),
+            rounds.iter().map(|round| round.1).min().expect("five"),
+        )
     };
     let (first, last) = (least(&measured[..5]), least(&measured[measured.len() - 5..]));
     eprintln!("used_memory {} -> {}, RSS {} -> {}", first.0, last.0, first.1, last.1);
