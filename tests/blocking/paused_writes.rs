@@ -152,6 +152,8 @@ fn unload_is_refused_while_somebody_waits() {
     server.run(&["PING"]);
     let module = server::module_path();
     server.run(&["MODULE", "LOAD", &module.to_string_lossy(), "takeover-grace", "0"]);
+    // The unload has closed the connection, whose last command was one of the module's.
+    let mut q = server.queue("q");
     let mut waiter = Client::new(&server);
     waiter.send(args!["DQ.CLAIM", "q", "BLOCK", 0]);
     assert_eq!(waiter.job().payload, b"between");
