@@ -46,6 +46,7 @@ const ALL: &[Measurement] = &[
     // All in one go, as the server itself releases them when it becomes a replica: they are to know before UNLOAD.
     ("10,000 waiters released by dq.enabled no", false, waiters_released),
     ("a setting changed with 100,000 queues", true, settings_with_many_queues),
+    ("10,000 queues waited for in a cluster", true, waits_in_a_cluster),
 ];
 
 fn main() -> ExitCode {
@@ -262,5 +263,24 @@ fn settings_with_many_queues() -> Pings {
         server.set("lease", &format!("{}s", 30 + i));
         std::thread::sleep(Duration::from_millis(500));
     }
+    pinger.end()
+}
+
+fn waits_in_a_cluster() -> Pings {
+    let server =
+        server().line("cluster-enabled yes").line(&format!("cluster-port {}", common::server::free_port())).start();
+    server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    until("the cluster to be up", || common::text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
+    let mut cons = Vec::new();
+    for i in 0..10_000 {
+        let mut con = server.conn();
+        let mut claim = redis::cmd("DQ.CLAIM");
+        claim.arg(format!("q{i}")).arg("BLOCK").arg(0);
+        con.send_packed_command(&claim.get_packed_command()).expect("it is sent");
+        cons.push(con);
+    }
+    until("all to wait", || blocked::waiting(&server) == cons.len());
+    let pinger = Pinger::begin(&server);
+    std::thread::sleep(Duration::from_secs(5));
     pinger.end()
 }

@@ -262,17 +262,31 @@ fn a_role_that_changes_again_and_again_loses_and_doubles_nothing() {
     server.assert_alive();
 }
 
-#[test]
-fn a_failover_of_a_cluster_in_the_middle_of_a_stream() {
+/// Two nodes of a cluster that know each other; the first has all slots.
+fn cluster() -> (Server, Server) {
     let node = || {
         let bus = server::free_port();
         (Server::with_grace().line("cluster-enabled yes").line(&format!("cluster-port {bus}")).start(), bus)
     };
-    let ((mut one, _), (mut two, bus)) = (node(), node());
+    let ((one, _), (two, bus)) = (node(), node());
     one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &bus.to_string()]);
-    let id = text(&one.run(&["CLUSTER", "MYID"]));
-    wait_for("the nodes to know each other", || two.try_run(&["CLUSTER", "REPLICATE", &id]).is_ok());
+    let met = |a: &Server, b: &Server| {
+        let nodes = text(&a.run(&["CLUSTER", "NODES"]));
+        nodes.lines().any(|line| line.starts_with(&cluster_id(b)) && !line.contains("handshake"))
+    };
+    wait_for("the nodes to know each other", || met(&one, &two) && met(&two, &one));
+    (one, two)
+}
+
+fn cluster_id(server: &Server) -> String {
+    text(&server.run(&["CLUSTER", "MYID"]))
+}
+
+#[test]
+fn a_failover_of_a_cluster_in_the_middle_of_a_stream() {
+    let (mut one, mut two) = cluster();
+    two.run(&["CLUSTER", "REPLICATE", &cluster_id(&one)]);
     wait_for("the link", || {
         role(&two) == "slave"
             && two.info("replication", "master_link_status") == "up"
