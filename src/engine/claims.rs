@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// Waits that end in one turn; the server takes about 10 µs to tell each.
 const MAX_ENDS: usize = 100;
 
+/// Waiters that are told together that they are sent away.
+const MAX_RELEASES: usize = 250;
+
 /// What a waiter reads that is sent away because this node does not act any more.
 const UNBLOCKED: &str =
     "UNBLOCKED this node gives out no jobs now: it is a replica, loads its data, or dq.enabled is no";
@@ -46,6 +49,11 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     Ok(())
 }
 
+fn release(ctx: &Ctx) {
+    NODE.release_alarm.fired();
+    NODE.tell_leaving(ctx);
+}
+
 /// What one queue has for a claim.
 enum Outcome {
     Jobs(Claimed),
@@ -58,7 +66,7 @@ enum Outcome {
 /// A client does not wait any more, and nobody answered it.
 pub fn waiter_left(key: WaitKey) {
     let waiter = NODE.waiters.borrow_mut().remove_key(key);
-    drop(waiter);
+    drop(waiter.or_else(|| NODE.leaving.borrow_mut().remove(&key)));
 }
 
 /// A client was gone before it could be told of its jobs. They go back in the next turn: this one may not write.
@@ -214,10 +222,30 @@ impl Node {
         }
     }
 
-    /// Sends everyone away.
-    pub(super) fn release_waiters(&self) {
+    /// Sends everyone away: out of the lines at once, and told by a timer of 0 ms, not within the command that calls for
+    /// it. On Redis 7.0 a CLIENT UNBLOCK in the same pass would leave the client without any answer.
+    pub(super) fn release_all(&self, ctx: &Ctx) {
         let waiters = self.waiters.borrow_mut().drain();
-        waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED)));
+        self.leaving.borrow_mut().extend(waiters.into_iter().map(|waiter| (waiter.waiting.key(), waiter)));
+        if !self.leaving.borrow().is_empty() && !self.release_alarm.is_armed() {
+            self.release_alarm.arm(ctx, 0, release);
+        }
+    }
+
+    pub(super) fn release_if_held_back(&self, ctx: &Ctx) {
+        if self.release_alarm.is_held_back() {
+            self.release_alarm.arm(ctx, 0, release);
+        }
+    }
+
+    /// Tells the next few of those who are sent away.
+    fn tell_leaving(&self, ctx: &Ctx) {
+        for _ in 0..MAX_RELEASES {
+            let next = self.leaving.borrow_mut().pop_first();
+            let Some((_, waiter)) = next else { return };
+            waiter.waiting.answer(Answer::Refused(UNBLOCKED));
+        }
+        self.release_alarm.arm(ctx, 1, release);
     }
 
     /// Sends those away whose queue's slot has left this node.

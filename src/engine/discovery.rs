@@ -161,6 +161,7 @@ impl Events for ServerEvents {
         NODE.now(ctx);
         NODE.turn_if_held_back(ctx);
         NODE.check_if_held_back(ctx);
+        NODE.release_if_held_back(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

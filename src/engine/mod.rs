@@ -23,7 +23,7 @@ pub use waiters::{Claimed, Order, Wanted};
 use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
 use crate::queue::{Fault, Queue, State};
-use crate::redis::{random, Ctx, Level, MainThread};
+use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
 use availability::Availability;
@@ -33,9 +33,10 @@ use discovery::Discovery;
 use index::{Index, Task};
 use lazy_static::lazy_static;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use time::Clock;
-use waiters::Waiters;
+use waiters::{Waiter, Waiters};
 use wake::{Alarm, Wake};
 
 /// How often the clocks are looked at, and whether writes are taken, in ms.
@@ -54,11 +55,14 @@ struct Node {
     discovery: RefCell<Discovery>,
     alerts: RefCell<Alerts>,
     waiters: RefCell<Waiters>,
+    /// Those who are sent away and not told yet.
+    leaving: RefCell<BTreeMap<WaitKey, Waiter>>,
     /// Jobs of clients that were gone before they could be told.
     untold: RefCell<Vec<Claimed>>,
     /// Walks of DQ.CHECK under way.
     checks: RefCell<Vec<LongCheck>>,
     check_alarm: Alarm,
+    release_alarm: Alarm,
     wake: Wake,
     /// Whether the server has called since it loaded the module.
     begun: Cell<bool>,
@@ -82,9 +86,11 @@ impl Node {
             discovery: RefCell::default(),
             alerts: RefCell::default(),
             waiters: RefCell::default(),
+            leaving: RefCell::default(),
             untold: RefCell::default(),
             checks: RefCell::default(),
             check_alarm: Alarm::default(),
+            release_alarm: Alarm::default(),
             wake: Wake::default(),
             begun: Cell::new(false),
             stands_down: Cell::new(false),
@@ -153,7 +159,7 @@ impl Node {
         self.stands_down.set(true);
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);
-        self.release_waiters();
+        self.release_all(ctx);
         self.untold.borrow_mut().clear();
         self.sleep_on(ctx);
     }
