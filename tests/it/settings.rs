@@ -234,6 +234,9 @@ fn the_module_goes_once_it_is_disabled_and_comes_back() {
     server.set("enabled", "no");
     wait_for("the module to go", || server.try_run(&["MODULE", "UNLOAD", "dq"]).is_ok());
     q.unwatched();
+    // The connection went with the module: its last command was one of the module's.
+    let mut q = server.queue("q");
+    q.unwatched();
     assert!(q.call("STATS", args![]).is_err(), "the module is gone");
     assert_eq!(server.dump(), before, "and the data is there");
     server.assert_alive();
