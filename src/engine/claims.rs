@@ -54,6 +54,9 @@ fn release(ctx: &Ctx) {
     NODE.tell_leaving(ctx);
 }
 
+/// Queues whose slot is looked at together.
+const MAX_SLOT_LOOKS: usize = 500;
+
 /// What one queue has for a claim.
 enum Outcome {
     Jobs(Claimed),
@@ -250,7 +253,9 @@ impl Node {
 
     /// Sends those away whose queue's slot has left this node.
     pub(super) fn release_waiters_of_lost_slots(&self, ctx: &Ctx) {
-        for number in self.waiters.borrow().queues() {
+        let queues = self.waiters.borrow().queues_after(self.slot_cursor.get(), MAX_SLOT_LOOKS);
+        for number in queues {
+            self.slot_cursor.set(number);
             let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
             let Some((db, state)) = known else { continue };
             if ctx.select_db(db) && ctx.would_write(&state.keys.jobs).is_err() {

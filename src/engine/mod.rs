@@ -74,6 +74,8 @@ struct Node {
     warned_of_eviction: Cell<bool>,
     /// When the slots of those who wait were looked at last, in ms of queue time.
     slots_looked_at: Cell<u64>,
+    /// The queue whose slot was looked at last.
+    slot_cursor: Cell<index::QueueNumber>,
 }
 
 impl Node {
@@ -99,6 +101,7 @@ impl Node {
             cluster: Cell::new(false),
             warned_of_eviction: Cell::new(false),
             slots_looked_at: Cell::new(0),
+            slot_cursor: Cell::new(0),
         }
     }
 

@@ -72,6 +72,13 @@ impl Node {
             || !self.availability.borrow().is_open()
             || index.len() > self.waiters.borrow().lines()
             || index.schedule.any(|task| matches!(task, Task::Leases(_)))
+            || self.must_look_at_slots(now)
+    }
+
+    /// Whether somebody waits whose queue's slot may have left this node of the cluster since the last look.
+    fn must_look_at_slots(&self, now: u64) -> bool {
+        let is_time = now >= self.slots_looked_at.get().saturating_add(HEARTBEAT_MS);
+        self.cluster.get() && is_time && self.waiters.borrow().lines() > 0
     }
 
     fn work(&self, ctx: &Ctx, now_us: u64, slice: &mut Slice) {
@@ -83,7 +90,7 @@ impl Node {
             slice.spend(0);
             self.run(ctx, task, now_us, slice);
         }
-        if self.cluster.get() && now >= self.slots_looked_at.get().saturating_add(HEARTBEAT_MS) {
+        if self.must_look_at_slots(now) {
             self.slots_looked_at.set(now);
             self.release_waiters_of_lost_slots(ctx);
         }

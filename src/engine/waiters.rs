@@ -194,6 +194,16 @@ impl Waiters {
         self.lines.keys().copied().collect()
     }
 
+    /// Up to `count` queues that somebody waits for, beginning behind `queue` and going round.
+    pub fn queues_after(&self, queue: QueueNumber, count: usize) -> Vec<QueueNumber> {
+        let mut queues = self.queues();
+        queues.sort_unstable();
+        let behind = queues.partition_point(|number| *number <= queue);
+        queues.rotate_left(behind);
+        queues.truncate(count);
+        queues
+    }
+
     /// Takes those who wait for this queue.
     pub fn drain_queue(&mut self, queue: QueueNumber) -> Vec<Waiter> {
         let tickets: Vec<_> =

@@ -284,6 +284,24 @@ fn cluster_id(server: &Server) -> String {
 }
 
 #[test]
+fn waiters_of_a_slot_that_left_are_released() {
+    let (one, two) = cluster();
+    wait_for("the cluster to be up", || text(&one.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
+    // Every queue that the node knows is waited for, and nothing is leased.
+    let mut stays = Blocked::in_line(&one, "stays", args!["BLOCK", 0]);
+    let leaves = Blocked::in_line(&one, "leaves", args!["BLOCK", 0]);
+    std::thread::sleep(WATCH);
+    let slot = int(&one.run(&["CLUSTER", "KEYSLOT", "leaves"])).to_string();
+    for node in [&two, &one] {
+        node.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &cluster_id(&two)]);
+    }
+    assert_error(&leaves.end().error(), "UNBLOCKED", &[]);
+    assert!(stays.waits());
+    let id = one.queue("stays").push("x");
+    assert_eq!(stays.end().jobs()[0].id, id);
+}
+
+#[test]
 fn a_failover_of_a_cluster_in_the_middle_of_a_stream() {
     let (mut one, mut two) = cluster();
     two.run(&["CLUSTER", "REPLICATE", &cluster_id(&one)]);
