@@ -237,6 +237,8 @@ pub fn unload(ctx: &Ctx) -> Result<(), String> {
     *NODE.alerts.borrow_mut() = Alerts::default();
     *NODE.availability.borrow_mut() = Availability::default();
     *NODE.waiters.borrow_mut() = Waiters::default();
+    *NODE.leaving.borrow_mut() = BTreeMap::default();
+    *NODE.untold.borrow_mut() = Vec::default();
     Ok(())
 }
 
