@@ -91,15 +91,11 @@ fn main() {
     row("RETRIES, LEASE and BACKOFF of its own", &own_values);
     row("three failures, with an error of 30 bytes", &failed);
     row(&format!("the same, with a stack of {} bytes", stack.len()), &with_stack);
-    let mut bytes = Vec::new();
-    letter.encode(&mut bytes);
-    print("the same as a dead letter", bytes.len(), Json::letter(&letter).0.len(), &letter.job);
+    print("the same as a dead letter", letter.encode().to_vec().len(), Json::letter(&letter).0.len(), &letter.job);
 }
 
 fn row(name: &str, job: &Job) {
-    let mut record = Vec::new();
-    job.encode(&mut record);
-    print(name, record.len(), Json::of(job).0.len(), job);
+    print(name, job.encode().to_vec().len(), Json::of(job).0.len(), job);
 }
 
 fn print(name: &str, record: usize, json: usize, job: &Job) {

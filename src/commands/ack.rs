@@ -11,6 +11,7 @@
 use super::options::{queue, receipts};
 use crate::core::args::{is, Cursor};
 use crate::engine;
+use crate::queue::Reach;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -39,8 +40,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
         list => (list, false),
     };
     let receipts = receipts(list).map_err(String::from)?;
-    let finished: Vec<bool> =
-        engine::change(ctx, &name, |queue| Ok(receipts.iter().map(|receipt| queue.ack(receipt)).collect()))?;
+    let finished = engine::change(ctx, &name, Reach::FINISH, |queue| Ok(queue.ack(&receipts)))?;
     if each {
         ctx.reply_array(finished.len());
         finished.iter().for_each(|done| ctx.reply_integer(i64::from(*done)));

@@ -103,7 +103,7 @@ fn reply_jobs(ctx: &Ctx, claimed: &Claimed) {
 pub const JOB_FIELDS: usize = 6;
 
 pub fn reply_job(ctx: &Ctx, job: &Taken) {
-    ctx.reply_bytes(&job.receipt);
+    ctx.reply_bytes(&job.receipt_text());
     ctx.reply_bytes(job.payload());
     ctx.reply_bytes(job.id.as_bytes());
     ctx.reply_integer(i64::from(job.attempt));

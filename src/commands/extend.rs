@@ -11,6 +11,7 @@
 use super::options::{lease, queue, receipts};
 use crate::core::args::Cursor;
 use crate::engine;
+use crate::queue::Reach;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -36,8 +37,9 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let name = queue(&mut rest).map_err(String::from)?;
     let ms = rest.value("ms").and_then(|ms| lease("ms", ms)).map_err(String::from)?;
     let receipts = receipts(rest.rest()).map_err(String::from)?;
-    let extended: Vec<bool> =
-        engine::change(ctx, &name, |queue| Ok(receipts.iter().map(|receipt| queue.extend(receipt, ms)).collect()))?;
+    let extended: Vec<bool> = engine::change(ctx, &name, Reach::FINISH, |queue| {
+        Ok(receipts.iter().map(|receipt| queue.extend(receipt, ms)).collect())
+    })?;
     reply_ms_or_stale(ctx, &extended, ms);
     Ok(())
 }

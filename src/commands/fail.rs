@@ -17,7 +17,7 @@ use crate::core::args::{unknown_option, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
-use crate::queue::FailNote;
+use crate::queue::{FailNote, Reach};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -36,7 +36,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, receipt, note) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    engine::change(ctx, &name, |queue| queue.fail(&receipt, note))?;
+    engine::change(ctx, &name, Reach::ALL, |queue| queue.fail(&receipt, note))?;
     ctx.reply_ok();
     Ok(())
 }

@@ -15,12 +15,11 @@
 //! O(M log N) for M jobs into a queue of N.
 
 use super::options::{caller_id, delay, payload, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
-use super::push::{reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
+use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
 use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
-use crate::engine;
 use crate::queue::{Due, NewJob};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::{settings, trampoline};
+use crate::trampoline;
 
 pub const COMMAND: Command = Command {
     name: c"dq.mpush",
@@ -67,9 +66,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let mut rest = Cursor::new(args.bytes());
     let name = queue(&mut rest).map_err(String::from)?;
     let (options, jobs) = parse(ctx, args, rest).map_err(String::from)?;
-    let pushed = engine::change(ctx, &name, |queue| {
-        queue.push(jobs, options.taking(), settings::MAX_LENGTH.limit(), &mut || engine::next_id(ctx))
-    })?;
+    let pushed = push_all(ctx, &name, &jobs, options.taking())?;
     ctx.reply_array(pushed.len());
     pushed.iter().for_each(|pushed| reply_pushed(ctx, pushed, options.nil_for_duplicates()));
     Ok(())

@@ -19,10 +19,12 @@
 
 use super::options::{caller_id, payload, queue, JobOptions};
 use crate::core::args::{is, unknown_option, Cursor, Once};
+use crate::core::names::QueueName;
 use crate::engine;
-use crate::queue::Pushed;
+use crate::queue::{NewJob, Pushed, Reach, Taking};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::{settings, trampoline};
+use smallvec::SmallVec;
 
 pub const COMMAND: Command = Command {
     name: c"dq.push",
@@ -91,11 +93,16 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     }
     payload(body).map_err(String::from)?;
     let job = options.job(id.get().map(|place| args.text(place)), args.text(PAYLOAD));
-    let pushed = engine::change(ctx, &name, |queue| {
-        queue.push(vec![job], options.taking(), settings::MAX_LENGTH.limit(), &mut || engine::next_id(ctx))
-    })?;
+    let pushed = push_all(ctx, &name, &[job], options.taking())?;
     pushed.iter().for_each(|pushed| reply_pushed(ctx, pushed, options.nil_for_duplicates()));
     Ok(())
+}
+
+pub fn push_all(ctx: &Ctx, name: &QueueName, jobs: &[NewJob], taking: Taking) -> Result<SmallVec<[Pushed; 1]>, String> {
+    let reach = if jobs.iter().any(|job| job.id.is_some()) { Reach::PUSH_OWN } else { Reach::PUSH };
+    engine::change(ctx, name, reach, |queue| {
+        queue.push(jobs, taking, settings::MAX_LENGTH.limit(), &mut engine::next_id)
+    })
 }
 
 pub fn reply_pushed(ctx: &Ctx, pushed: &Pushed, nil_for_duplicates: bool) {

@@ -15,6 +15,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
+use crate::queue::Reach;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace};
 use crate::trampoline;
 
@@ -37,8 +38,9 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, wait, receipts) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let released: Vec<bool> =
-        engine::change(ctx, &name, |queue| Ok(receipts.iter().map(|receipt| queue.release(receipt, wait)).collect()))?;
+    let released: Vec<bool> = engine::change(ctx, &name, Reach::FINISH, |queue| {
+        Ok(receipts.iter().map(|receipt| queue.release(receipt, wait)).collect())
+    })?;
     reply_ms_or_stale(ctx, &released, wait);
     Ok(())
 }

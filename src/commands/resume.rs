@@ -9,6 +9,7 @@
 
 use super::options::only_queue;
 use crate::engine;
+use crate::queue::Reach;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -27,7 +28,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let name = only_queue(args.bytes()).map_err(String::from)?;
-    engine::change(ctx, &name, |queue| {
+    engine::change(ctx, &name, Reach::ALL, |queue| {
         queue.resume();
         Ok(())
     })?;

@@ -19,7 +19,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
-use crate::queue::{FailNote, Retried};
+use crate::queue::{FailNote, Reach, Retried};
 use crate::redis::{random, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -55,7 +55,7 @@ struct Failure<'a> {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let failure = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let retried = engine::change(ctx, &failure.queue, |queue| {
+    let retried = engine::change(ctx, &failure.queue, Reach::ALL, |queue| {
         queue.retry(&failure.receipt, failure.delay, failure.note, random())
     })?;
     match retried {

@@ -12,6 +12,7 @@
 //!
 //! A caller's own id is 1 to [`MAX_CALLER_ID`] bytes of visible ASCII.
 
+use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Deref;
 
@@ -123,10 +124,13 @@ pub fn valid_caller_id(id: &[u8]) -> bool {
 }
 
 /// Appends `number` in base 62 without leading zeros.
-pub(super) fn push_short(number: u64, out: &mut Vec<u8>) {
+pub(super) fn push_short(number: u64, out: &mut impl Extend<u8>) {
+    if number < 62 {
+        return out.extend([digit(number)]);
+    }
     let text = encode(number);
-    let zeros = text[..ID_LEN - 1].iter().take_while(|&&byte| byte == b'0').count();
-    out.extend_from_slice(&text[zeros..]);
+    let zeros = text.iter().take_while(|&&byte| byte == b'0').count();
+    out.extend(text[zeros..].iter().copied());
 }
 
 /// Reads what [`push_short`] writes, and no other spelling of it.
@@ -162,20 +166,14 @@ const fn digit_values() -> [u8; 256] {
     values
 }
 
-/// An id of either kind, held in place: no allocation.
+/// An id of either kind; a short one is held in place.
 #[derive(Clone)]
-pub struct IdBuf {
-    len: u8,
-    bytes: [u8; MAX_CALLER_ID],
-}
+pub struct IdBuf(SmallVec<[u8; 16]>);
 
 impl IdBuf {
     /// Holds a copy of `id`; `None` where it is longer than [`MAX_CALLER_ID`] bytes.
     pub fn new(id: &[u8]) -> Option<IdBuf> {
-        let mut bytes = [0; MAX_CALLER_ID];
-        bytes.get_mut(..id.len())?.copy_from_slice(id);
-        let len = u8::try_from(id.len()).ok()?;
-        Some(IdBuf { len, bytes })
+        (id.len() <= MAX_CALLER_ID).then(|| IdBuf(SmallVec::from_slice(id)))
     }
 }
 
@@ -183,7 +181,7 @@ impl Deref for IdBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
+        &self.0
     }
 }
 

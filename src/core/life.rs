@@ -62,14 +62,32 @@ impl Policy {
     }
 }
 
+/// Where the live job `job` has to be for `receipt`, of its id, to stand: leased, where the claim that it names runs
+/// still; due, where that one was the last to end and ended with its lease. `None` where it is stale wherever the job is.
+pub fn place_named(job: &Job, receipt: &Receipt) -> Option<Place> {
+    if job.birth != receipt.birth {
+        None
+    } else if receipt.claim == current_claim(job) {
+        Some(Place::Leased)
+    } else if job.late && receipt.claim == job.claims {
+        Some(Place::Due)
+    } else {
+        None
+    }
+}
+
+/// What a receipt is worth whose job is in the place that it names.
+pub fn standing_in(place: Place) -> Standing {
+    match place {
+        Place::Leased => Standing::Current,
+        Place::Due => Standing::Late,
+    }
+}
+
 /// What `receipt` is worth for the live job `job` of its id.
 pub fn standing(job: &Job, place: Place, receipt: &Receipt) -> Standing {
-    if job.birth != receipt.birth {
-        return Standing::Stale;
-    }
-    match place {
-        Place::Leased if receipt.claim == current_claim(job) => Standing::Current,
-        Place::Due if job.late && receipt.claim == job.claims => Standing::Late,
+    match place_named(job, receipt) {
+        Some(named) if named == place => standing_in(place),
         _ => Standing::Stale,
     }
 }

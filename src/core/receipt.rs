@@ -12,6 +12,7 @@
 //! backslash, at most [`MAX_RECEIPT`] bytes; to clients it is opaque.
 
 use super::ids::{self, IdBuf, ID_LEN, MAX_CALLER_ID};
+use smallvec::SmallVec;
 
 /// The longest receipt that is accepted, in bytes. The longest that is made has 155.
 pub const MAX_RECEIPT: usize = 160;
@@ -39,7 +40,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Reads a receipt; `None` for everything that [`write()`] does not make. Allocates nothing.
+    /// Reads a receipt; `None` for everything that [`write()`] does not make.
     pub fn parse(text: &[u8]) -> Option<Receipt> {
         if text.len() > MAX_RECEIPT {
             return None;
@@ -64,28 +65,32 @@ impl Receipt {
     }
 }
 
-/// Appends the receipt of claim number `claim` of the job `id`.
+/// A receipt as it is written.
+pub type ReceiptText = SmallVec<[u8; 64]>;
+
+/// The receipt of claim number `claim` of the job `id`.
 ///
 /// `id` is a server-made id or a [valid caller's id](ids::valid_caller_id), and `claim` at least
 /// 1; of others no receipt can be made, and [`Receipt::parse`] refuses what is written here.
-pub fn write(out: &mut Vec<u8>, id: &[u8], birth: Option<u64>, claim: u32) {
-    out.reserve(MAX_RECEIPT);
+pub fn write(id: &[u8], birth: Option<u64>, claim: u32) -> ReceiptText {
+    let mut out = ReceiptText::new();
     if birth.is_none() && is_server_made(id) {
         out.extend_from_slice(id);
         out.push(b':');
-        ids::push_short(u64::from(claim), out);
-        return;
+        ids::push_short(u64::from(claim), &mut out);
+        return out;
     }
     out.extend_from_slice(&ids::encode(birth.unwrap_or(0)));
     out.push(b':');
-    ids::push_short(u64::from(claim), out);
+    ids::push_short(u64::from(claim), &mut out);
     if needs_code(id) && ids::valid_caller_id(id) {
         out.push(b'~');
-        encode_id(id, out);
+        encode_id(id, &mut out);
     } else {
         out.push(b':');
         out.extend_from_slice(id);
     }
+    out
 }
 
 fn is_server_made(id: &[u8]) -> bool {
@@ -106,7 +111,7 @@ const fn is_unsafe(byte: u8) -> bool {
 
 /// Appends `id`, which is visible ASCII, in groups of up to [`GROUP`] characters: each, read as a
 /// number in base 94, as one more digit in base 91, most significant first.
-fn encode_id(id: &[u8], out: &mut Vec<u8>) {
+fn encode_id(id: &[u8], out: &mut ReceiptText) {
     for group in id.chunks(GROUP) {
         let mut number = group
             .iter()
@@ -170,9 +175,7 @@ mod tests {
     const BIRTH: u64 = 0x0123_4567_89AB_CDEF;
 
     fn written(id: &[u8], birth: Option<u64>, claim: u32) -> Vec<u8> {
-        let mut out = Vec::new();
-        write(&mut out, id, birth, claim);
-        out
+        write(id, birth, claim).to_vec()
     }
 
     fn receipt(id: &[u8], birth: Option<u64>, claim: u32) -> Receipt {

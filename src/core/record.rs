@@ -21,11 +21,9 @@
 //!
 //! A dead letter is the array `[1, reason, record]`.
 
+use rmp::{decode, encode};
+use smallvec::SmallVec;
 use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
-use serde::ser::{Serialize, SerializeSeq, Serializer};
-use serde_bytes::Bytes;
 
 /// The version of the format that this module reads and writes.
 const VERSION: u8 = 1;
@@ -77,18 +75,39 @@ impl<'a> Job<'a> {
     /// Reads a record, which has to fill `bytes` to the last one.
     ///
     /// A MessagePack string is taken for bytes, since older encoders know no bin, and a birth of 0
-    /// for none. Allocates nothing where `bytes` are a record.
+    /// for none. Allocates nothing.
     pub fn decode(bytes: &'a [u8]) -> Result<Job<'a>, BadRecord> {
-        decode_all(bytes)
+        let mut array = Elements::open(bytes)?;
+        array.version()?;
+        let job = Job {
+            payload: array.text()?.ok_or(BadRecord)?,
+            birth: array.optional()?.filter(|&birth| birth != 0),
+            failures: array.count()?,
+            lapses: array.count()?,
+            releases: array.count()?,
+            claims: array.count()?,
+            late: array.flag()?,
+            retries: array.optional()?.map(u32::try_from).transpose().map_err(|_| BadRecord)?,
+            lease: array.optional()?,
+            backoff_base: array.optional()?,
+            backoff_cap: array.optional()?,
+            error: array.text()?,
+            stack: array.text()?,
+        };
+        array.close()?.is_empty().then_some(job).ok_or(BadRecord)
     }
 
-    /// Appends the record to `out`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        const OVERHEAD: usize = 64;
-        let texts = [Some(self.payload), self.error, self.stack];
-        out.reserve(OVERHEAD + texts.into_iter().flatten().map(<[u8]>::len).sum::<usize>());
-        let written = rmp_serde::encode::write(out, self);
-        debug_assert!(written.is_ok(), "a Vec takes whatever is written to it");
+    /// The record, as what stands before the payload, the payload, and what stands behind it.
+    pub fn encode(&self) -> Encoded<'a> {
+        let elements = self.optional_elements();
+        let kept = elements.iter().rposition(|element| !element.is_default()).map_or(0, |last| last + 1);
+        let (mut head, mut tail) = (SmallVec::new(), SmallVec::new());
+        head.push(ARRAY + 2 + kept as u8);
+        head.push(VERSION);
+        // Writing into memory does not fail.
+        drop(encode::write_bin_len(&mut head, length(self.payload)));
+        elements.into_iter().take(kept).for_each(|element| element.write(&mut tail));
+        Encoded { head, payload: self.payload, tail }
     }
 
     /// The elements that may be left out, from place 2 on.
@@ -104,105 +123,147 @@ impl<'a> Job<'a> {
             Element::Optional(self.lease),
             Element::Optional(self.backoff_base),
             Element::Optional(self.backoff_cap),
-            Element::Text(self.error.map(Bytes::new)),
-            Element::Text(self.stack.map(Bytes::new)),
+            Element::Text(self.error),
+            Element::Text(self.stack),
         ]
     }
 }
 
-/// Reads one value, which has to fill `bytes` to the last one.
-fn decode_all<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, BadRecord> {
-    let mut source = rmp_serde::Deserializer::from_read_ref(bytes);
-    let value = T::deserialize(&mut source).map_err(|_| BadRecord)?;
-    // The deserializer does not tell what it left unread. At the end of the input, and only
-    // there, it finds no marker for one more integer.
-    match u8::deserialize(&mut source) {
-        Err(rmp_serde::decode::Error::InvalidMarkerRead(_)) => Ok(value),
-        _ => Err(BadRecord),
+/// An array that is read element by element. What is asked for behind its last element is absent.
+struct Elements<'a> {
+    rest: &'a [u8],
+    left: u32,
+}
+
+impl<'a> Elements<'a> {
+    fn open(bytes: &'a [u8]) -> Result<Elements<'a>, BadRecord> {
+        let mut rest = bytes;
+        let left = decode::read_array_len(&mut rest).map_err(|_| BadRecord)?;
+        Ok(Elements { rest, left })
+    }
+
+    /// Whether there is one more element; it counts as read.
+    fn take(&mut self) -> bool {
+        let more = self.left > 0;
+        self.left -= u32::from(more);
+        more
+    }
+
+    fn version(&mut self) -> Result<(), BadRecord> {
+        let version = if self.take() { self.integer()? } else { 0 };
+        (version == u64::from(VERSION)).then_some(()).ok_or(BadRecord)
+    }
+
+    fn integer(&mut self) -> Result<u64, BadRecord> {
+        decode::read_int(&mut self.rest).map_err(|_| BadRecord)
+    }
+
+    fn count(&mut self) -> Result<u32, BadRecord> {
+        if !self.take() {
+            return Ok(0);
+        }
+        u32::try_from(self.integer()?).map_err(|_| BadRecord)
+    }
+
+    fn flag(&mut self) -> Result<bool, BadRecord> {
+        if !self.take() {
+            return Ok(false);
+        }
+        decode::read_bool(&mut self.rest).map_err(|_| BadRecord)
+    }
+
+    fn optional(&mut self) -> Result<Option<u64>, BadRecord> {
+        if !self.take() || self.skip_nil() {
+            return Ok(None);
+        }
+        self.integer().map(Some)
+    }
+
+    fn text(&mut self) -> Result<Option<&'a [u8]>, BadRecord> {
+        if !self.take() || self.skip_nil() {
+            return Ok(None);
+        }
+        let mut behind = self.rest;
+        let length = match decode::read_bin_len(&mut behind) {
+            Ok(length) => length,
+            Err(_) => {
+                behind = self.rest;
+                decode::read_str_len(&mut behind).map_err(|_| BadRecord)?
+            }
+        };
+        let (text, rest) = behind.split_at_checked(length as usize).ok_or(BadRecord)?;
+        self.rest = rest;
+        Ok(Some(text))
+    }
+
+    fn skip_nil(&mut self) -> bool {
+        match self.rest.split_first() {
+            Some((&NIL, rest)) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What stands behind the last element; an element that nobody read is too much.
+    fn close(self) -> Result<&'a [u8], BadRecord> {
+        (self.left == 0).then_some(self.rest).ok_or(BadRecord)
     }
 }
 
+/// How MessagePack writes that there is no value.
+const NIL: u8 = 0xC0;
+
+/// The marker of a MessagePack array of up to 15 elements, less their number; a record has up to 14.
+const ARRAY: u8 = 0x90;
+
+/// A record in three parts, so that the payload is copied only to where it is kept.
+pub struct Encoded<'a> {
+    head: SmallVec<[u8; 32]>,
+    payload: &'a [u8],
+    tail: SmallVec<[u8; 64]>,
+}
+
+impl Encoded<'_> {
+    /// The parts, in their order.
+    pub fn parts(&self) -> [&[u8]; 3] {
+        [&self.head, self.payload, &self.tail]
+    }
+
+    /// As one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.parts().concat()
+    }
+}
+
+fn length(text: &[u8]) -> u32 {
+    u32::try_from(text.len()).unwrap_or(u32::MAX)
+}
+
 /// An element that is left out where it is the default and nothing follows it.
-#[derive(serde::Serialize)]
-#[serde(untagged)]
 enum Element<'a> {
     Count(u32),
     Flag(bool),
     Optional(Option<u64>),
-    Text(Option<&'a Bytes>),
+    Text(Option<&'a [u8]>),
 }
 
 impl Element<'_> {
     const fn is_default(&self) -> bool {
         matches!(self, Element::Count(0) | Element::Flag(false) | Element::Optional(None) | Element::Text(None))
     }
-}
 
-impl Serialize for Job<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let elements = self.optional_elements();
-        let kept = elements.iter().rposition(|element| !element.is_default()).map_or(0, |last| last + 1);
-        let mut array = serializer.serialize_seq(Some(2 + kept))?;
-        array.serialize_element(&VERSION)?;
-        array.serialize_element(Bytes::new(self.payload))?;
-        for element in elements.iter().take(kept) {
-            array.serialize_element(element)?;
+    fn write(self, out: &mut SmallVec<[u8; 64]>) {
+        // Writing into memory does not fail.
+        match self {
+            Element::Count(count) => drop(encode::write_uint(out, count.into())),
+            Element::Flag(flag) => drop(encode::write_bool(out, flag)),
+            Element::Optional(Some(number)) => drop(encode::write_uint(out, number)),
+            Element::Text(Some(text)) => drop(encode::write_bin(out, text)),
+            Element::Optional(None) | Element::Text(None) => drop(encode::write_nil(out)),
         }
-        array.end()
     }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Job<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Job<'a>, D::Error> {
-        deserializer.deserialize_seq(JobVisitor)
-    }
-}
-
-struct JobVisitor;
-
-impl<'de> Visitor<'de> for JobVisitor {
-    type Value = Job<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a job record")
-    }
-
-    /// Elements beyond the last are left unread, which the deserializer refuses.
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Job<'de>, A::Error> {
-        if array.next_element::<u8>()? != Some(VERSION) {
-            return Err(de::Error::custom("unknown version"));
-        }
-        let payload: Option<&Bytes> = array.next_element()?;
-        let job = Job {
-            payload: payload.ok_or_else(|| de::Error::missing_field("payload"))?,
-            birth: or_default(&mut array)?,
-            failures: or_default(&mut array)?,
-            lapses: or_default(&mut array)?,
-            releases: or_default(&mut array)?,
-            claims: or_default(&mut array)?,
-            late: or_default(&mut array)?,
-            retries: or_default(&mut array)?,
-            lease: or_default(&mut array)?,
-            backoff_base: or_default(&mut array)?,
-            backoff_cap: or_default(&mut array)?,
-            error: text(&mut array)?,
-            stack: text(&mut array)?,
-        };
-        Ok(Job { birth: job.birth.filter(|&birth| birth != 0), ..job })
-    }
-}
-
-fn or_default<'de, T, A>(array: &mut A) -> Result<T, A::Error>
-where
-    T: Deserialize<'de> + Default,
-    A: SeqAccess<'de>,
-{
-    Ok(array.next_element()?.unwrap_or_default())
-}
-
-fn text<'de, A: SeqAccess<'de>>(array: &mut A) -> Result<Option<&'de [u8]>, A::Error> {
-    let text: Option<&Bytes> = or_default(array)?;
-    Ok(text.map(|bytes| &**bytes))
 }
 
 /// Why a job is a dead letter.
@@ -250,47 +311,31 @@ pub struct Letter<'a> {
 impl<'a> Letter<'a> {
     /// Reads a letter, which has to fill `bytes` to the last one.
     pub fn decode(bytes: &'a [u8]) -> Result<Letter<'a>, BadRecord> {
-        decode_all(bytes)
-    }
-
-    /// Appends the letter to `out`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        push_head(self.reason, out);
-        self.job.encode(out);
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Letter<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Letter<'a>, D::Error> {
-        deserializer.deserialize_seq(LetterVisitor)
-    }
-}
-
-struct LetterVisitor;
-
-impl<'de> Visitor<'de> for LetterVisitor {
-    type Value = Letter<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a dead letter")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Letter<'de>, A::Error> {
-        if array.next_element::<u8>()? != Some(VERSION) {
-            return Err(de::Error::custom("unknown version"));
-        }
-        let reason = text(&mut array)?.and_then(Reason::parse);
-        let reason = reason.ok_or_else(|| de::Error::custom("unknown reason"))?;
-        let job = array.next_element()?.ok_or_else(|| de::Error::missing_field("record"))?;
+        let mut array = Elements::open(bytes)?;
+        array.version()?;
+        let reason = array.text()?.and_then(Reason::parse).ok_or(BadRecord)?;
+        let has_record = array.take();
+        let record = array.close()?;
+        let job = has_record.then_some(record).ok_or(BadRecord).and_then(Job::decode)?;
         Ok(Letter { reason, job })
     }
+
+    /// The letter, as three parts one behind the other.
+    pub fn encode(&self) -> Encoded<'a> {
+        bury(self.reason, self.job.encode())
+    }
 }
 
-/// Appends the letter of the job whose record is `record`, byte for byte, to `out`.
-pub fn bury(reason: Reason, record: &[u8], out: &mut Vec<u8>) {
-    out.reserve(HEAD.len() + 1 + reason.as_str().len() + record.len());
-    push_head(reason, out);
-    out.extend_from_slice(record);
+/// The letter of the job whose record is `record`.
+pub fn bury<'a>(reason: Reason, record: Encoded<'a>) -> Encoded<'a> {
+    let mut head = letter_head(reason);
+    head.extend_from_slice(&record.head);
+    Encoded { head, ..record }
+}
+
+/// The letter of the job whose record is `record`, byte for byte.
+pub fn bury_record(reason: Reason, record: &[u8]) -> Encoded<'_> {
+    Encoded { head: letter_head(reason), payload: record, tail: SmallVec::new() }
 }
 
 /// How a letter begins in MessagePack: an array of three, the version.
@@ -304,10 +349,11 @@ const fn reason_marker(reason: Reason) -> u8 {
     SHORT_STRING | reason.as_str().len() as u8
 }
 
-fn push_head(reason: Reason, out: &mut Vec<u8>) {
-    out.extend_from_slice(&HEAD);
-    out.push(reason_marker(reason));
-    out.extend_from_slice(reason.as_str().as_bytes());
+fn letter_head(reason: Reason) -> SmallVec<[u8; 32]> {
+    let mut head = SmallVec::from_slice(&HEAD);
+    head.push(reason_marker(reason));
+    head.extend_from_slice(reason.as_str().as_bytes());
+    head
 }
 
 #[cfg(test)]
@@ -316,9 +362,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn encoded(job: &Job) -> Vec<u8> {
-        let mut out = Vec::new();
-        job.encode(&mut out);
-        out
+        job.encode().to_vec()
     }
 
     fn full<'a>() -> Job<'a> {
@@ -468,8 +512,7 @@ mod tests {
     #[test]
     fn a_letter_byte_for_byte() {
         let letter = Letter { reason: Reason::Stale, job: Job::default() };
-        let mut out = Vec::new();
-        letter.encode(&mut out);
+        let out = letter.encode().to_vec();
         assert_eq!(out, b"\x93\x01\xA5stale\x92\x01\xC4\x00");
     }
 
@@ -545,7 +588,43 @@ mod tests {
         ]
     }
 
+    /// The record as another encoder writes it, which cuts nothing off.
+    fn written_by_another(job: &Job) -> Vec<u8> {
+        let text = |text: Option<&[u8]>| text.map(serde_bytes::ByteBuf::from);
+        let counts = (job.failures, job.lapses, job.releases, job.claims, job.late);
+        let own = (job.retries, job.lease, job.backoff_base, job.backoff_cap);
+        rmp_serde::to_vec(&(
+            VERSION,
+            serde_bytes::Bytes::new(job.payload),
+            job.birth,
+            counts.0,
+            counts.1,
+            counts.2,
+            counts.3,
+            counts.4,
+            own.0,
+            own.1,
+            own.2,
+            own.3,
+            text(job.error),
+            text(job.stack),
+        ))
+        .unwrap()
+    }
+
     proptest! {
+        #[test]
+        fn another_encoder_and_this_one_understand_each_other(owned in any_job()) {
+            let job = borrowed(&owned);
+            let theirs = written_by_another(&job);
+            prop_assert_eq!(Job::decode(&theirs), Ok(job.clone()));
+            let ours = encoded(&job);
+            let elements = usize::from(ours[0] - ARRAY);
+            prop_assert_eq!(&ours[1..], &theirs[1..ours.len()]);
+            prop_assert_eq!(theirs[0], ARRAY + 14);
+            prop_assert!(elements <= 14);
+        }
+
         #[test]
         fn a_job_comes_back(owned in any_job()) {
             let job = borrowed(&owned);
@@ -577,8 +656,7 @@ mod tests {
                 prop_assert_eq!(Job::decode(&record), Ok(job));
             }
             if let Ok(letter) = Letter::decode(&bytes) {
-                let mut again = Vec::new();
-                letter.encode(&mut again);
+                let again = letter.encode().to_vec();
                 prop_assert_eq!(Letter::decode(&again), Ok(letter));
             }
         }
@@ -586,8 +664,7 @@ mod tests {
         #[test]
         fn a_letter_comes_back(owned in any_job(), reason in prop::sample::select(&Reason::ALL[..])) {
             let letter = Letter { reason, job: borrowed(&owned) };
-            let mut out = Vec::new();
-            letter.encode(&mut out);
+            let out = letter.encode().to_vec();
             prop_assert_eq!(Letter::decode(&out), Ok(letter));
         }
 
@@ -596,8 +673,7 @@ mod tests {
             record in prop::collection::vec(any::<u8>(), 0..200),
             reason in prop::sample::select(&Reason::ALL[..]),
         ) {
-            let mut out = Vec::new();
-            bury(reason, &record, &mut out);
+            let out = bury_record(reason, &record).to_vec();
             prop_assert!(out.ends_with(&record));
             prop_assert_eq!(out.len(), record.len() + 3 + reason.as_str().len());
         }
@@ -607,9 +683,8 @@ mod tests {
             owned in any_job(), reason in prop::sample::select(&Reason::ALL[..]),
         ) {
             let job = borrowed(&owned);
-            let (mut buried, mut written) = (Vec::new(), Vec::new());
-            bury(reason, &encoded(&job), &mut buried);
-            Letter { reason, job }.encode(&mut written);
+            let buried = bury_record(reason, &encoded(&job)).to_vec();
+            let written = Letter { reason, job }.encode().to_vec();
             prop_assert_eq!(buried, written);
         }
     }

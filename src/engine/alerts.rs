@@ -1,9 +1,9 @@
 //! Keyspace events of the module's own class, for what goes wrong: at most one per queue, kind and second.
 
 use super::index::QueueNumber;
+use super::schedule::Map;
 use crate::queue::State;
 use crate::redis::Ctx;
-use std::collections::HashMap;
 use std::ffi::CStr;
 
 /// What is told, with the queue's name as the key.
@@ -35,7 +35,7 @@ impl Alert {
 
 /// The second, in queue time, in which each was told last.
 #[derive(Default)]
-pub struct Alerts(HashMap<(QueueNumber, Alert), u64>);
+pub struct Alerts(Map<(QueueNumber, Alert), u64>);
 
 impl Alerts {
     /// Whether this one is to be told now.

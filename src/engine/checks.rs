@@ -99,7 +99,7 @@ impl Node {
     /// Goes on with one walk; gives it back where it is not over.
     fn go_on(&self, ctx: &Ctx, mut check: LongCheck, slice: &mut Slice) -> Option<LongCheck> {
         ctx.select_db(check.db);
-        let outcome = Queue::open(ctx, &check.state, self.now_us(ctx), self.cluster.get())
+        let outcome = Queue::look(self.scene(ctx, self.now_us(ctx)), &check.state)
             .map(|mut queue| check.walk.step(&mut queue, slice));
         let answer = match outcome {
             Ok(Progress::More) => return Some(check),

@@ -5,9 +5,10 @@ use super::turn::{Job, TROUBLE_PAUSE_MS};
 use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
-use crate::queue::{Queue, Slice};
+use crate::queue::{Queue, Reach, Slice};
 use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
+use smallvec::{smallvec, SmallVec};
 use std::rc::Rc;
 
 /// Waits that end in one turn; the server takes about 10 µs to tell each.
@@ -28,7 +29,7 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     if !settings::is_enabled() {
         return Err("DQDISABLED dq.enabled is no".into());
     }
-    let mut next_claimable = vec![None; queues.len()];
+    let mut next_claimable: SmallVec<[_; 1]> = smallvec![None; queues.len()];
     for place in NODE.order_of(ctx, queues, wanted.order) {
         match NODE.claim_now(ctx, &queues[place], wanted)? {
             Outcome::Nothing { until } => next_claimable[place] = until,
@@ -101,10 +102,8 @@ impl Node {
 
     /// Claims what is due beyond what those who wait already will get.
     fn claim_now(&self, ctx: &Ctx, name: &QueueName, wanted: Wanted) -> Result<Outcome, String> {
-        let db = ctx.db();
-        let ahead =
-            self.index.borrow().find(db, name.as_bytes()).map_or(0, |known| self.waiters.borrow().wanted(known.number));
-        let (jobs, until) = super::change(ctx, name, |queue| {
+        let ((jobs, until), state) = self.change(ctx, name, Reach::CLAIM, |queue, number| {
+            let ahead = number.map_or(0, |number| self.waiters.borrow().wanted(number));
             let jobs = queue.claim(wanted.count, wanted.lease, ahead);
             let until = if jobs.is_empty() { queue.next_claimable() } else { None };
             Ok((jobs, until))
@@ -112,7 +111,7 @@ impl Node {
         if jobs.is_empty() {
             return Ok(Outcome::Nothing { until });
         }
-        Ok(Outcome::Jobs(Claimed { db, state: super::find(db, name, self.now(ctx)).1, jobs }))
+        Ok(Outcome::Jobs(Claimed { db: ctx.db(), state, jobs }))
     }
 
     fn stand_in_line(
@@ -162,7 +161,7 @@ impl Node {
             }
         }
         self.first_in_line(job.number)?;
-        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us) else {
+        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::CLAIM) else {
             return Some(job.now + TROUBLE_PAUSE_MS);
         };
         queue.next_claimable()
@@ -208,7 +207,7 @@ impl Node {
 
     fn claim_from(&self, job: &Job, number: QueueNumber, wanted: Wanted) -> Option<Claimed> {
         let (db, state) = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)))?;
-        let mut queue = self.open(job.ctx, &state, job.now_us)?;
+        let mut queue = self.open(job.ctx, &state, job.now_us, Reach::CLAIM)?;
         let jobs = queue.claim(wanted.count, wanted.lease, 0);
         self.set_by_step(number, &queue);
         drop(queue);
@@ -272,7 +271,7 @@ impl Node {
             if !ctx.select_db(claimed.db) {
                 continue;
             }
-            let Some(mut queue) = self.open(ctx, &claimed.state, now_us) else {
+            let Some(mut queue) = self.open(ctx, &claimed.state, now_us, Reach::CLAIM) else {
                 ctx.log(Level::Warning, "dq: jobs of a client that left stay leased until their lease ends");
                 continue;
             };
@@ -290,7 +289,7 @@ impl Node {
         if let Some(at) = queue.first_lease_end_set() {
             index.schedule.set_by(Task::Leases(number), at);
         }
-        if let (Some(at), true) = (queue.first_due_set(), self.waiters.borrow().count(number) > 0) {
+        if let Some(at) = queue.first_due_set().filter(|_| self.waiters.borrow().count(number) > 0) {
             index.schedule.set_by(Task::Serve(number), at);
         }
     }

@@ -5,7 +5,7 @@
 use super::index::Task;
 use super::{Node, NODE};
 use crate::core::names::{self, QueueName};
-use crate::queue::{Queue, Slice, State};
+use crate::queue::{Queue, Scene, Slice, State};
 use crate::redis::{Ctx, Events, KeyEvent, KeyspaceScan};
 
 /// Marks that are kept; more of them cost more than a walk.
@@ -77,8 +77,8 @@ impl Node {
     fn places_of(&self, ctx: &Ctx, (db, name): (i32, Vec<u8>)) -> Vec<(i32, Vec<u8>)> {
         let Ok(queue) = QueueName::parse(&name) else { return Vec::new() };
         let state = State::new(&queue, 0);
-        let is_in =
-            |db: i32| ctx.select_db(db) && Queue::open(ctx, &state, 0, false).is_ok_and(|mut queue| queue.exists());
+        let scene = Scene { ctx, now_us: 0, cluster: false };
+        let is_in = |db: i32| ctx.select_db(db) && Queue::look(scene, &state).is_ok_and(|mut queue| queue.exists());
         let places = if is_in(db) {
             vec![db]
         } else {
@@ -172,6 +172,9 @@ impl Events for ServerEvents {
             KeyEvent::Came => names::queue_of(key).map(|(name, _)| name.as_bytes()),
             KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
         };
+        if let Some(known) = name.and_then(|name| NODE.index.borrow().find(db, name).cloned()) {
+            known.state.is_marked.set(false);
+        }
         if let Some(name) = name {
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));

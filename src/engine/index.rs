@@ -1,10 +1,9 @@
 //! The queues that this node knows, and what is to be done in them when.
 
-use super::schedule::Schedule;
+use super::schedule::{Map, Schedule};
 use crate::core::names::QueueName;
 use crate::queue::State;
 use crate::settings;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A queue by the number that the index gave it; never used again for another.
@@ -32,6 +31,7 @@ impl Task {
 }
 
 /// A queue that the index holds.
+#[derive(Clone)]
 pub struct Known {
     pub number: QueueNumber,
     pub db: i32,
@@ -41,16 +41,15 @@ pub struct Known {
 /// Nothing in here is needed to find a job again; the keys are the truth.
 #[derive(Default)]
 pub struct Index {
-    by_name: HashMap<i32, HashMap<Box<[u8]>, QueueNumber>>,
-    by_number: HashMap<QueueNumber, Known>,
+    by_name: Map<i32, Map<Box<[u8]>, Known>>,
+    by_number: Map<QueueNumber, Known>,
     next_number: QueueNumber,
     pub schedule: Schedule<Task>,
 }
 
 impl Index {
     pub fn find(&self, db: i32, name: &[u8]) -> Option<&Known> {
-        let number = self.by_name.get(&db)?.get(name)?;
-        self.by_number.get(number)
+        self.by_name.get(&db)?.get(name)
     }
 
     pub fn get(&self, number: QueueNumber) -> Option<&Known> {
@@ -61,6 +60,10 @@ impl Index {
         self.by_number.is_empty()
     }
 
+    pub fn all(&self) -> impl Iterator<Item = &Known> {
+        self.by_number.values()
+    }
+
     /// Any one queue.
     pub fn any(&self) -> Option<&Known> {
         self.by_number.values().next()
@@ -69,13 +72,14 @@ impl Index {
     /// Knows the queue from now on; the one that it knows already stays as it is.
     pub fn adopt(&mut self, db: i32, state: Rc<State>) -> QueueNumber {
         let names = self.by_name.entry(db).or_default();
-        if let Some(number) = names.get(state.name()) {
-            return *number;
+        if let Some(known) = names.get(state.name()) {
+            return known.number;
         }
         let number = self.next_number;
         self.next_number += 1;
-        names.insert(state.name().into(), number);
-        self.by_number.insert(number, Known { number, db, state });
+        let known = Known { number, db, state };
+        names.insert(known.state.name().into(), known.clone());
+        self.by_number.insert(number, known);
         number
     }
 

@@ -22,7 +22,7 @@ pub use waiters::{Claimed, Order, Wanted};
 
 use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
-use crate::queue::{Fault, Queue, State};
+use crate::queue::{Fault, Queue, Reach, Scene, State};
 use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
@@ -143,6 +143,7 @@ impl Node {
         self.clock.restart();
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
+        self.index.borrow().all().for_each(|known| known.state.leases.clear());
         self.start(ctx);
     }
 
@@ -195,12 +196,69 @@ impl Node {
         number
     }
 
-    fn observe_ids(&self, queue: &mut Queue, now: u64) {
+    fn observe_ids(&self, queue: &mut Queue, state: &State, now: u64) {
         for id in queue.latest_ids() {
             if let Some(number) = ids::decode(id.as_bytes()) {
                 self.ids.borrow_mut().observe(number, now);
+                state.ids_are_ahead.set(state.ids_are_ahead.get() || ids::ms_of(number) > now);
             }
         }
+    }
+
+    fn scene<'a>(&self, ctx: &'a Ctx, now_us: u64) -> Scene<'a> {
+        Scene { ctx, now_us, cluster: self.cluster.get() }
+    }
+
+    /// As [`change`]. `act` is told the queue's number where this node knew it already; the queue's memory comes back with
+    /// what `act` gave.
+    fn change<T>(
+        &self,
+        ctx: &Ctx,
+        name: &QueueName,
+        reach: Reach,
+        act: impl FnOnce(&mut Queue, Option<index::QueueNumber>) -> Result<T, Fault>,
+    ) -> Result<(T, Rc<State>), String> {
+        if !self.primary.get() {
+            return Err("READONLY DQ changes queues on a primary only".into());
+        }
+        self.begin(ctx);
+        let (now_us, db) = (self.now_us(ctx), ctx.db());
+        let (known, state) = find(db, name, now_us / 1000);
+        let before = state.metrics.dead_letters();
+        let (number, outcome) = {
+            let mut queue = self.open_for(ctx, known, &state, now_us, reach).map_err(|fault| fault.to_string())?;
+            let outcome = act(&mut queue, known).map_err(|fault| fault.to_string());
+            let number = known.or_else(|| queue.exists().then(|| self.know(db, &state, now_us / 1000)));
+            if let Some(number) = number {
+                self.set_by_step(number, &queue);
+            }
+            (number, outcome)
+        };
+        if let Some(number) = number {
+            state.last_change.set(now_us / 1000);
+            self.wake_for_tasks(ctx, now_us / 1000);
+            if state.metrics.dead_letters() > before {
+                self.alert(ctx, number, &state, Alert::Dead, now_us / 1000);
+            }
+        }
+        outcome.map(|outcome| (outcome, state))
+    }
+
+    /// A queue that is met for the first time is looked at as a whole.
+    fn open_for<'a>(
+        &self,
+        ctx: &'a Ctx,
+        known: Option<index::QueueNumber>,
+        state: &'a State,
+        now_us: u64,
+        reach: Reach,
+    ) -> Result<Queue<'a>, Fault> {
+        if known.is_some() {
+            return Queue::open(self.scene(ctx, now_us), state, reach);
+        }
+        let mut queue = Queue::open(self.scene(ctx, now_us), state, Reach::ALL)?;
+        self.observe_ids(&mut queue, state, now_us / 1000);
+        Ok(queue)
     }
 
     fn alert(&self, ctx: &Ctx, number: index::QueueNumber, state: &State, alert: Alert, now: u64) {
@@ -267,40 +325,20 @@ pub fn now(ctx: &Ctx) -> u64 {
     NODE.now(ctx)
 }
 
-/// A new id, larger than all before it.
-pub fn next_id(ctx: &Ctx) -> u64 {
-    let now = NODE.now(ctx);
+/// A new id, larger than all before it, at queue time `now` in ms.
+pub fn next_id(now: u64) -> u64 {
     NODE.ids.borrow_mut().next(now)
 }
 
-/// Runs one change of a queue: finds it, opens it, and when the change is done hands its effects to the server and
-/// sets the timer by what it left behind.
-pub fn change<T>(ctx: &Ctx, name: &QueueName, act: impl FnOnce(&mut Queue) -> Result<T, Fault>) -> Result<T, String> {
-    if !NODE.primary.get() {
-        return Err("READONLY DQ changes queues on a primary only".into());
-    }
-    NODE.begin(ctx);
-    let (now_us, db) = (NODE.now_us(ctx), ctx.db());
-    let (known, state) = find(db, name, now_us / 1000);
-    let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
-    if known.is_none() {
-        NODE.observe_ids(&mut queue, now_us / 1000);
-    }
-    let before = state.metrics.dead_letters();
-    let outcome = act(&mut queue).map_err(|fault| fault.to_string());
-    let number = known.or_else(|| queue.exists().then(|| NODE.know(db, &state, now_us / 1000)));
-    if let Some(number) = number {
-        NODE.set_by_step(number, &queue);
-    }
-    drop(queue);
-    if let Some(number) = number {
-        state.last_change.set(now_us / 1000);
-        NODE.wake_for_tasks(ctx, now_us / 1000);
-        if state.metrics.dead_letters() > before {
-            NODE.alert(ctx, number, &state, Alert::Dead, now_us / 1000);
-        }
-    }
-    outcome
+/// Runs one change of what is in `reach` in a queue: finds it, opens it, and when the change is done hands its effects
+/// to the server and sets the timer by what it left behind.
+pub fn change<T>(
+    ctx: &Ctx,
+    name: &QueueName,
+    reach: Reach,
+    act: impl FnOnce(&mut Queue) -> Result<T, Fault>,
+) -> Result<T, String> {
+    NODE.change(ctx, name, reach, |queue, _| act(queue)).map(|(outcome, _)| outcome)
 }
 
 /// How many clients wait for the queue.
@@ -318,7 +356,7 @@ pub fn look<T>(
     NODE.begin(ctx);
     let (now_us, db) = (NODE.now_us(ctx), ctx.db());
     let (known, state) = find(db, name, now_us / 1000);
-    let mut queue = Queue::open(ctx, &state, now_us, NODE.cluster.get()).map_err(|fault| fault.to_string())?;
+    let mut queue = Queue::look(NODE.scene(ctx, now_us), &state).map_err(|fault| fault.to_string())?;
     if known.is_none() && NODE.is_acting() && queue.exists() {
         NODE.know(db, &state, now_us / 1000);
         NODE.wake_for_tasks(ctx, now_us / 1000);

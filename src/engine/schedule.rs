@@ -1,11 +1,15 @@
 //! What is to be done when. Pure: it holds plain times and keys.
 
+use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
+/// A map that is looked into at every command. Its seed is drawn, so that no choice of names can slow it down.
+pub type Map<K, V> = HashMap<K, V, RandomState>;
+
 /// Tasks by their time. A task is named by a key and stands at one time at most.
 pub struct Schedule<K> {
-    times: HashMap<K, (u64, u64)>,
+    times: Map<K, (u64, u64)>,
     tasks: BTreeMap<(u64, u64), K>,
     /// Tells tasks of one time apart, in the order they were set.
     sequence: u64,
@@ -13,7 +17,7 @@ pub struct Schedule<K> {
 
 impl<K: Clone + Eq + Hash> Default for Schedule<K> {
     fn default() -> Self {
-        Schedule { times: HashMap::new(), tasks: BTreeMap::new(), sequence: 0 }
+        Schedule { times: Map::default(), tasks: BTreeMap::new(), sequence: 0 }
     }
 }
 

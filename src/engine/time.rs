@@ -48,8 +48,10 @@ impl Clock {
     }
 }
 
+/// The system's clock is read first: where the thread is held up in between, its time seems late, never early.
 fn reading() -> Reading {
-    Reading { boot_us: boot_us(), wall_us: wall_us() }
+    let wall_us = wall_us();
+    Reading { boot_us: boot_us(), wall_us }
 }
 
 impl Node {
@@ -67,10 +69,11 @@ impl Node {
         self.now_us(ctx) / 1000
     }
 
-    /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that.
+    /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that. Of the
+    /// two clocks the system's is read first, as in `reading`.
     pub(super) fn queue_time_of(&self, ctx: &Ctx, at: u64) -> u64 {
         self.look_at_clock(ctx);
-        let (now_us, wall_us, at_us) = (self.now_us(ctx), wall_us(), at.saturating_mul(1000));
+        let (wall_us, now_us, at_us) = (wall_us(), self.now_us(ctx), at.saturating_mul(1000));
         if at_us <= wall_us {
             now_us / 1000
         } else {

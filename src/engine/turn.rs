@@ -3,7 +3,7 @@
 use super::alerts::Alert;
 use super::index::{QueueNumber, Task};
 use super::{Node, HEARTBEAT_MS, NODE};
-use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Slice, State};
+use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Reach, Slice, State};
 use crate::redis::{boot_us, Ctx, Level};
 use crate::settings;
 use std::rc::Rc;
@@ -149,7 +149,7 @@ impl Node {
         if let Task::Serve(_) = task {
             return self.serve(job, slice);
         }
-        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us) else {
+        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::ALL) else {
             return Some(job.now + TROUBLE_PAUSE_MS);
         };
         let next = match task {
@@ -162,12 +162,11 @@ impl Node {
     }
 
     /// The queue, where this node may write to it.
-    pub(super) fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64) -> Option<Queue<'a>> {
-        let cluster = self.cluster.get();
-        if cluster && ctx.would_write(&state.keys.jobs).is_err() {
+    pub(super) fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64, reach: Reach) -> Option<Queue<'a>> {
+        if self.cluster.get() && ctx.would_write(&state.keys.jobs).is_err() {
             return None;
         }
-        Queue::open(ctx, state, now_us, cluster).ok()
+        Queue::open(self.scene(ctx, now_us), state, reach).ok()
     }
 
     pub(super) fn forget(&self, number: QueueNumber) {
@@ -177,7 +176,7 @@ impl Node {
 
     /// The first look at a queue that was found, or whose header went.
     fn meet(&self, job: &Job, queue: &mut Queue) -> Option<u64> {
-        self.observe_ids(queue, job.now);
+        self.observe_ids(queue, job.state, job.now);
         queue.learn_header();
         if queue.restore_header() {
             let name = crate::core::args::printable(job.state.name());

@@ -1,10 +1,10 @@
 //! Clients that wait for a job. Per queue they stand in one line, first come, first served.
 
 use super::index::QueueNumber;
-use super::schedule::Schedule;
+use super::schedule::{Map, Schedule};
 use crate::queue::{State, Taken};
 use crate::redis::{Ctx, Reply, Wait, WaitKey, Waiting};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A waiter's place: smaller came first.
@@ -109,9 +109,9 @@ struct Line {
 /// All clients that wait.
 #[derive(Default)]
 pub struct Waiters {
-    waiters: HashMap<Ticket, Waiter>,
-    tickets: HashMap<WaitKey, Ticket>,
-    lines: HashMap<QueueNumber, Line>,
+    waiters: Map<Ticket, Waiter>,
+    tickets: Map<WaitKey, Ticket>,
+    lines: Map<QueueNumber, Line>,
     /// When who gives up, in µs of boot time: a wait is a stretch of time, which no clock's step cuts short.
     deadlines: Schedule<Ticket>,
     next_ticket: Ticket,

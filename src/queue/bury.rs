@@ -1,7 +1,7 @@
 //! Dead letters and their bounds.
 
 use super::{Progress, Queue, Slice};
-use crate::core::record::{self, Job, Letter, Reason};
+use crate::core::record::{self, Encoded, Job, Letter, Reason};
 use crate::redis::Text;
 use crate::settings;
 
@@ -11,17 +11,17 @@ const EVICTED_BY_ONE: usize = 2;
 impl Queue<'_> {
     /// Makes a live job a dead letter. Its id is free from now on.
     pub(super) fn bury(&mut self, id: &Text, reason: Reason, job: &Job) {
-        let mut record = Vec::with_capacity(job.payload.len() + 64);
-        job.encode(&mut record);
-        self.bury_record(id, reason, &record);
+        self.put_letter(id, &record::bury(reason, job.encode()));
     }
 
     /// As `bury`, with the record byte for byte.
     pub(super) fn bury_record(&mut self, id: &Text, reason: Reason, record: &[u8]) {
-        let mut letter = Vec::with_capacity(record.len() + 32);
-        record::bury(reason, record, &mut letter);
+        self.put_letter(id, &record::bury_record(reason, record));
+    }
+
+    fn put_letter(&mut self, id: &Text, letter: &Encoded) {
         self.make_room_for(id);
-        self.dead.put(id, Text::new(&letter));
+        self.dead.put(id, Text::of_parts(letter.parts()));
         self.dead_at.put(id, self.now());
         self.state.metrics.buried.add(1);
         self.unindex(id);
@@ -58,9 +58,7 @@ impl Queue<'_> {
     }
 
     pub(super) fn rewrite_letter(&mut self, id: &Text, letter: &Letter) {
-        let mut bytes = Vec::new();
-        letter.encode(&mut bytes);
-        self.dead.put(id, Text::new(&bytes));
+        self.dead.put(id, Text::of_parts(letter.encode().parts()));
     }
 
     /// Whether a further letter would push one out.

@@ -1,10 +1,10 @@
 //! Claims: the due jobs that come first go into a worker's hands, each under a lease.
 
-use super::policy::{lease_of, policy_of};
+use super::policy::{lease_of, retries_of};
 use super::{Queue, DANGLING_PUT_OFF_MS};
-use crate::core::ids::valid_caller_id;
+use crate::core::ids::{valid_caller_id, IdBuf};
 use crate::core::life;
-use crate::core::receipt;
+use crate::core::receipt::{self, Receipt, ReceiptText};
 use crate::core::record::Job;
 use crate::redis::Text;
 use std::ops::Range;
@@ -18,7 +18,8 @@ const MAX_DANGLING: usize = 1000;
 /// A job in a worker's hands.
 pub struct Taken {
     pub id: Text,
-    pub receipt: Vec<u8>,
+    birth: Option<u64>,
+    claim: u32,
     pub attempt: u32,
     pub lease_ms: u64,
     pub retries_left: u32,
@@ -34,20 +35,29 @@ impl Taken {
     fn new(id: Text, record: Text, due_at: u64, lease_asked: Option<u64>) -> Option<Taken> {
         let bytes = record.as_bytes();
         let job = Job::decode(bytes).ok().filter(|_| valid_caller_id(id.as_bytes()))?;
-        let mut receipt = Vec::new();
-        receipt::write(&mut receipt, id.as_bytes(), job.birth, life::current_claim(&job));
         let start = job.payload.as_ptr() as usize - bytes.as_ptr() as usize;
         Some(Taken {
-            receipt,
+            birth: job.birth,
+            claim: life::current_claim(&job),
             attempt: life::attempt(&job),
             lease_ms: lease_of(&job, lease_asked),
-            retries_left: life::retries_left(&job, policy_of(&job).retries),
+            retries_left: life::retries_left(&job, retries_of(&job)),
             late_us: 0,
             due_at,
             payload: start..start + job.payload.len(),
             id,
             record,
         })
+    }
+
+    /// The text that names this claim.
+    pub fn receipt_text(&self) -> ReceiptText {
+        receipt::write(self.id.as_bytes(), self.birth, self.claim)
+    }
+
+    pub(super) fn receipt(&self) -> Option<Receipt> {
+        let (birth, claim) = (self.birth, self.claim);
+        IdBuf::new(self.id.as_bytes()).map(|id| Receipt { id, birth, claim })
     }
 
     pub fn payload(&self) -> &[u8] {
@@ -65,9 +75,13 @@ impl Queue<'_> {
         }
         let count = if ahead == 0 { count } else { self.due_beyond(ahead, count) };
         let mut taken = self.take_due(count, lease);
+        self.due.expect_removals(taken.len());
+        self.leased.expect_puts(taken.len());
         for job in &mut taken {
             self.due.remove(&job.id);
-            self.lease(&job.id, self.after(job.lease_ms));
+            let ends_at = self.after(job.lease_ms);
+            self.lease(&job.id, ends_at);
+            self.remember_lease(job, ends_at);
             job.late_us = self.now_us.saturating_sub(job.due_at.saturating_mul(1000));
         }
         taken

@@ -2,11 +2,12 @@
 
 use super::locate::Located;
 use super::{Fault, Queue};
-use crate::core::life;
+use crate::core::life::{self, Place};
 use crate::core::receipt::Receipt;
 use crate::core::record::{Job, Letter, Reason};
 use crate::redis::Text;
 use crate::settings;
+use smallvec::SmallVec;
 
 /// What a worker says of a failure; cut at `dq.max-error`, never refused.
 #[derive(Clone, Copy, Default)]
@@ -22,18 +23,36 @@ impl<'a> FailNote<'a> {
 }
 
 impl Queue<'_> {
-    /// ACK of one receipt; `false` where it is stale.
-    pub fn ack(&mut self, receipt: &Receipt) -> bool {
-        match self.locate(receipt) {
-            None => return false,
-            Some(Located::Live { id, .. }) => {
-                self.unindex(&id);
-                self.jobs.remove(&id);
-            }
-            Some(Located::Letter { id, .. }) => self.remove_letter(&id),
+    /// ACK; for each receipt whether it finished its job, `false` where it is stale.
+    pub fn ack(&mut self, receipts: &[Receipt]) -> SmallVec<[bool; 8]> {
+        self.leased.expect_removals(receipts.len());
+        self.jobs.expect_removals(receipts.len());
+        receipts.iter().map(|receipt| self.ack_one(receipt)).collect()
+    }
+
+    fn ack_one(&mut self, receipt: &Receipt) -> bool {
+        let id = Text::new(&receipt.id);
+        let finished = if self.take_out(&id, receipt) {
+            self.jobs.remove(&id)
+        } else {
+            self.locate_letter(&id, receipt).map(|_| self.remove_letter(&id)).is_some()
+        };
+        let counter = if finished { &self.state.metrics.acked } else { &self.state.metrics.stale_receipts };
+        counter.add(1);
+        finished
+    }
+
+    /// Takes a job out of the index in which it is, where the receipt stands for it there.
+    fn take_out(&mut self, id: &Text, receipt: &Receipt) -> bool {
+        if self.is_known_holder(id, receipt) {
+            return self.unlease(id);
         }
-        self.state.metrics.acked.add(1);
-        true
+        let Some(record) = self.jobs.get(id) else { return false };
+        match decoded(&record).ok().and_then(|job| life::place_named(&job, receipt)) {
+            Some(Place::Leased) => self.unlease(id),
+            Some(Place::Due) => self.leased.score(id).is_none() && self.due.remove(id),
+            None => false,
+        }
     }
 
     /// FAIL: straight to the dead letters.

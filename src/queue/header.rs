@@ -5,16 +5,20 @@ use super::Queue;
 use crate::redis::Text;
 
 /// The field that marks a HASH as a queue's header; its value is the version of the layout.
-const MARK: &[u8] = b"dq";
+pub(super) const MARK: &[u8] = b"dq";
 const VERSION: &[u8] = b"1";
 /// The field that says when the header was made, in ms of queue time.
 const MADE: &[u8] = b"made";
 /// The field that a paused queue has: since when, in ms of queue time.
-const PAUSED: &[u8] = b"paused";
+pub(super) const PAUSED: &[u8] = b"paused";
 
 impl Queue<'_> {
     pub(super) fn header_is_ours(&mut self) -> bool {
-        !self.header.exists() || self.header.has(&Text::new(MARK))
+        if !self.header.exists() || self.state.is_marked.get() {
+            return true;
+        }
+        self.state.is_marked.set(self.header.has(&self.state.keys.mark));
+        self.state.is_marked.get()
     }
 
     /// Makes the header where there is none: as it was last known where the queue has jobs, else a fresh one.
@@ -27,10 +31,10 @@ impl Queue<'_> {
         }
         let known = self.state.header.borrow().clone();
         let made = known.made.unwrap_or_else(|| self.now_text());
-        self.header.put(&Text::new(MARK), Text::new(VERSION));
+        self.header.put(&self.state.keys.mark, Text::new(VERSION));
         self.header.put(&Text::new(MADE), made.clone());
         if let Some(since) = &known.paused {
-            self.header.put(&Text::new(PAUSED), since.clone());
+            self.header.put(&self.state.keys.paused, since.clone());
         }
         self.state.header.replace(Header { made: Some(made), ..known });
     }
@@ -38,7 +42,8 @@ impl Queue<'_> {
     /// Remembers the header as it is, for the day that it is taken away.
     pub fn learn_header(&mut self) {
         if self.header.exists() {
-            let known = Header { made: self.header.get(&Text::new(MADE)), paused: self.header.get(&Text::new(PAUSED)) };
+            let known =
+                Header { made: self.header.get(&Text::new(MADE)), paused: self.header.get(&self.state.keys.paused) };
             self.state.header.replace(known);
         }
     }
@@ -50,7 +55,7 @@ impl Queue<'_> {
     /// Whether nothing is to be claimed. A header that was taken away counts as it was last known.
     pub fn is_paused(&mut self) -> bool {
         if self.header.exists() {
-            return self.header.has(&Text::new(PAUSED));
+            return self.header.has(&self.state.keys.paused);
         }
         self.jobs.exists() && self.state.header.borrow().paused.is_some()
     }
@@ -60,7 +65,7 @@ impl Queue<'_> {
         self.make_header();
         if !self.is_paused() {
             let now = self.now_text();
-            self.header.put(&Text::new(PAUSED), now);
+            self.header.put(&self.state.keys.paused, now);
             self.learn_header();
         }
     }
@@ -69,7 +74,7 @@ impl Queue<'_> {
     pub fn resume(&mut self) {
         if self.is_paused() {
             self.make_header();
-            self.header.remove(&Text::new(PAUSED));
+            self.header.remove(&self.state.keys.paused);
             self.learn_header();
             self.state.resumed_at.set(self.now());
             self.first_due = Some(self.now());

@@ -1,7 +1,7 @@
 //! From a receipt to what it names.
 
 use super::Queue;
-use crate::core::life::{self, Standing};
+use crate::core::life::{self, Place, Standing};
 use crate::core::receipt::Receipt;
 use crate::core::record::{Job, Letter};
 use crate::redis::Text;
@@ -39,18 +39,17 @@ impl Queue<'_> {
 
     pub(super) fn locate_live(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
         let record = self.jobs.get(id)?;
-        let place = if self.leased.score(id).is_some() {
-            life::Place::Leased
-        } else {
-            self.due.score(id)?;
-            life::Place::Due
+        let place = life::place_named(&Job::decode(record.as_bytes()).ok()?, receipt)?;
+        let is_leased = self.leased.score(id).is_some();
+        let is_there = match place {
+            Place::Leased => is_leased,
+            Place::Due => !is_leased && self.due.score(id).is_some(),
         };
-        let standing = life::standing(&Job::decode(record.as_bytes()).ok()?, place, receipt);
-        (standing != Standing::Stale).then(|| Located::Live { id: id.clone(), record, standing })
+        is_there.then(|| Located::Live { id: id.clone(), record, standing: life::standing_in(place) })
     }
 
     /// A letter whose id was pushed again is of an earlier job: its receipts are stale.
-    fn locate_letter(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
+    pub(super) fn locate_letter(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
         if self.jobs.has(id) {
             return None;
         }
@@ -61,7 +60,7 @@ impl Queue<'_> {
 
     /// Takes a job's id out of both indexes.
     pub(super) fn unindex(&mut self, id: &Text) {
-        if !self.leased.remove(id) {
+        if !self.unlease(id) {
             self.due.remove(id);
         }
     }

@@ -9,11 +9,13 @@ mod finish;
 mod header;
 mod hold;
 mod lapse;
+mod leases;
 mod locate;
 mod metrics;
 mod policy;
 mod purge;
 mod push;
+mod reach;
 mod read;
 mod retry;
 mod slice;
@@ -27,16 +29,27 @@ pub use lapse::LapseReport;
 pub use policy::{lease_of, policy_of};
 pub use purge::PurgeReport;
 pub use push::{Due, NewJob, Pushed, Taking};
+pub use reach::Reach;
 pub use read::{Figures, Place};
 pub use retry::Retried;
 pub use slice::{Progress, Slice};
 pub use state::State;
 
-use crate::redis::{Ctx, HashKey, Text, ZsetKey};
+use crate::redis::{Ctx, HashKey, Purpose, Text, ZsetKey};
 
 /// An index entry without a readable job is put off by so long, in ms: it stops nobody, DQ.CHECK still shows it, and
 /// a job that comes back meanwhile (RENAME and RESTORE move one key at a time) is not late for ever.
 const DANGLING_PUT_OFF_MS: u64 = 600_000;
+
+/// Where and when a step happens.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    pub ctx: &'a Ctx,
+    /// Queue time, in µs.
+    pub now_us: u64,
+    /// Whether the server is a node of a cluster.
+    pub cluster: bool,
+}
 
 /// A queue, opened for one step. When it goes out of use, the effects of the step are handed to the server.
 pub struct Queue<'a> {
@@ -56,40 +69,41 @@ pub struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Opens the queue, or refuses it as it stands: a key of another type, a key that is on its way.
-    pub fn open(ctx: &'a Ctx, state: &'a State, now_us: u64, cluster: bool) -> Result<Queue<'a>, Fault> {
+    /// Opens the queue to change what is in `reach`, or refuses it as it stands: a key of another type, a key that is on
+    /// its way.
+    pub fn open(scene: Scene<'a>, state: &'a State, reach: Reach) -> Result<Queue<'a>, Fault> {
+        Queue::new(scene, state, Purpose::Change).checked(scene.cluster, reach)
+    }
+
+    /// As `open`, for a step that changes nothing.
+    pub fn look(scene: Scene<'a>, state: &'a State) -> Result<Queue<'a>, Fault> {
+        Queue::new(scene, state, Purpose::Look).checked(scene.cluster, Reach::ALL)
+    }
+
+    fn new(Scene { ctx, now_us, .. }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {
         let keys = &state.keys;
-        let mut queue = Queue {
+        Queue {
             ctx,
             state,
             now_us,
-            header: HashKey::new(ctx, &keys.header),
-            due: ZsetKey::new(ctx, &keys.due),
-            leased: ZsetKey::new(ctx, &keys.leased),
-            jobs: HashKey::new(ctx, &keys.jobs),
-            ids: ZsetKey::new(ctx, &keys.ids),
-            dead: HashKey::new(ctx, &keys.dead),
-            dead_at: ZsetKey::new(ctx, &keys.dead_at),
+            header: HashKey::new(ctx, &keys.header, purpose),
+            due: ZsetKey::new(ctx, &keys.due, purpose),
+            leased: ZsetKey::new(ctx, &keys.leased, purpose),
+            jobs: HashKey::new(ctx, &keys.jobs, purpose),
+            ids: ZsetKey::new(ctx, &keys.ids, purpose),
+            dead: HashKey::new(ctx, &keys.dead, purpose),
+            dead_at: ZsetKey::new(ctx, &keys.dead_at, purpose),
             first_lease_end: None,
             first_due: None,
-        };
-        queue.check_types()?;
-        if cluster && queue.lacks_a_companion() {
-            ctx.exists(&keys.companions()).map_err(|_| Fault::TryAgain)?;
         }
-        Ok(queue)
     }
 
-    fn check_types(&mut self) -> Result<(), Fault> {
-        let hashes = [&mut self.header, &mut self.jobs, &mut self.dead];
-        let zsets = [&mut self.due, &mut self.leased, &mut self.ids, &mut self.dead_at];
-        let right =
-            hashes.into_iter().all(|key| key.check().is_ok()) && zsets.into_iter().all(|key| key.check().is_ok());
-        if right && self.header_is_ours() {
-            Ok(())
-        } else {
-            Err(Fault::WrongType)
+    fn checked(mut self, cluster: bool, reach: Reach) -> Result<Queue<'a>, Fault> {
+        self.check(reach)?;
+        if cluster && self.lacks_a_companion() {
+            self.ctx.exists(&self.state.keys.companions()).map_err(|_| Fault::TryAgain)?;
         }
+        Ok(self)
     }
 
     fn lacks_a_companion(&mut self) -> bool {
@@ -150,10 +164,5 @@ impl<'a> Queue<'a> {
     fn put_due(&mut self, id: &Text, at: u64) {
         self.due.put(id, at);
         self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
-    }
-
-    fn lease(&mut self, id: &Text, ends_at: u64) {
-        self.leased.put(id, ends_at);
-        self.first_lease_end = Some(self.first_lease_end.map_or(ends_at, |first| first.min(ends_at)));
     }
 }

@@ -18,6 +18,11 @@ fn defaults() -> Policy {
     }
 }
 
+/// Failures that `job` survives.
+pub fn retries_of(job: &Job) -> u32 {
+    job.retries.unwrap_or_else(|| settings::MAX_RETRIES.count())
+}
+
 pub fn policy_of(job: &Job) -> Policy {
     Policy::of(job, &defaults())
 }

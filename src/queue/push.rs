@@ -4,6 +4,8 @@ use super::{Fault, Queue};
 use crate::core::ids::{self, IdText};
 use crate::core::record::Job;
 use crate::redis::Text;
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 
 /// A job to be pushed.
@@ -51,30 +53,31 @@ enum Plan {
 }
 
 impl Queue<'_> {
-    /// Pushes all `jobs` or, where that would pass `max_length`, none. `next_id` makes ids that only grow.
+    /// Pushes all `jobs` or, where that would pass `max_length`, none. `next_id` makes ids that only grow from
+    /// the queue time in ms.
     pub fn push(
         &mut self,
-        jobs: Vec<NewJob>,
+        jobs: &[NewJob],
         taking: Taking,
         max_length: Option<u64>,
-        next_id: &mut dyn FnMut() -> u64,
-    ) -> Result<Vec<Pushed>, Fault> {
-        let plans = self.plan(&jobs, taking);
+        next_id: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<SmallVec<[Pushed; 1]>, Fault> {
+        let plans = self.plan(jobs, taking);
         let made = plans.iter().filter(|plan| **plan == Plan::Make).count();
         self.fits(made, max_length)?;
         if plans.iter().any(|plan| *plan != Plan::Nothing) {
             self.make_header();
-            self.jobs.will_write();
-            self.due.will_write();
+            self.jobs.expect_puts(jobs.len());
+            self.due.expect_puts(jobs.len());
         }
-        let pushed = jobs.into_iter().zip(plans).map(|(job, plan)| self.push_one(job, plan, taking, next_id)).collect();
+        let pushed = jobs.iter().zip(plans).map(|(job, plan)| self.push_one(job, plan, taking, next_id)).collect();
         self.state.metrics.pushed.add(made);
         Ok(pushed)
     }
 
     /// What becomes of each job. Of several with one id in one batch, the later ones find what the first left.
-    fn plan(&mut self, jobs: &[NewJob], taking: Taking) -> Vec<Plan> {
-        let mut met = HashMap::new();
+    fn plan(&mut self, jobs: &[NewJob], taking: Taking) -> SmallVec<[Plan; 1]> {
+        let mut met = HashMap::<_, _, RandomState>::default();
         jobs.iter()
             .map(|job| match &job.id {
                 None => Plan::Make,
@@ -108,35 +111,39 @@ impl Queue<'_> {
         }
     }
 
-    fn push_one(&mut self, job: NewJob, plan: Plan, taking: Taking, next_id: &mut dyn FnMut() -> u64) -> Pushed {
-        match (job.id.clone(), plan) {
+    fn push_one(&mut self, job: &NewJob, plan: Plan, taking: Taking, next_id: &mut dyn FnMut(u64) -> u64) -> Pushed {
+        let pushed = match (job.id.clone(), plan) {
             (Some(id), Plan::Nothing) => {
                 self.state.metrics.deduplicated.add(1);
-                Pushed::Duplicate(id)
+                return Pushed::Duplicate(id);
             }
             (Some(id), plan) => {
                 self.take_id(&id, taking.keep);
-                self.write_new(&id, &job, Some(next_id()));
+                self.write_record(&id, &job.record(Some(next_id(self.now()))));
                 if plan == Plan::Replace {
                     Pushed::Replaced(id)
                 } else {
                     Pushed::Made(id)
                 }
             }
-            (None, _) => {
-                let id = self.free_id(next_id);
-                self.write_new(&id, &job, None);
-                Pushed::Made(id)
-            }
-        }
+            (None, _) => Pushed::Made(self.write_under_new_id(job, next_id)),
+        };
+        let due_at = match job.due {
+            Due::In(delay) => self.after(delay),
+            Due::At(at) => at.max(self.now()),
+        };
+        self.put_due(pushed.id(), due_at);
+        pushed
     }
 
-    /// An id that neither a job nor a dead letter has.
-    fn free_id(&mut self, next_id: &mut dyn FnMut() -> u64) -> Text {
+    /// Writes the record under an id that no job has; nor any dead letter, where ids were met from after our time.
+    fn write_under_new_id(&mut self, job: &NewJob, next_id: &mut dyn FnMut(u64) -> u64) -> Text {
+        let record = Text::of_parts(job.record(None).encode().parts());
         loop {
-            let text: IdText = ids::encode(next_id());
+            let text: IdText = ids::encode(next_id(self.now()));
             let id = Text::new(&text);
-            if !self.jobs.has(&id) && !self.dead.has(&id) {
+            let is_letters = self.state.ids_are_ahead.get() && self.dead.has(&id);
+            if !is_letters && self.jobs.put_new(&id, record.clone()) {
                 return id;
             }
         }
@@ -147,33 +154,33 @@ impl Queue<'_> {
         if keep > 0 && self.ids.score(id).is_none_or(|taken| taken < until) {
             self.ids.put(id, until);
         }
-        if self.leased.score(id).is_some() {
-            self.leased.remove(id);
-        }
-    }
-
-    fn write_new(&mut self, id: &Text, new: &NewJob, birth: Option<u64>) {
-        let job = Job {
-            payload: new.payload.as_bytes(),
-            birth,
-            retries: new.retries,
-            lease: new.lease,
-            backoff_base: new.backoff.map(|(base, _)| base),
-            backoff_cap: new.backoff.map(|(_, cap)| cap),
-            ..Job::default()
-        };
-        self.write_record(id, &job);
-        let due_at = match new.due {
-            Due::In(delay) => self.after(delay),
-            Due::At(at) => at.max(self.now()),
-        };
-        self.put_due(id, due_at);
+        self.unlease(id);
     }
 
     pub(super) fn write_record(&mut self, id: &Text, job: &Job) {
-        let mut record = Vec::with_capacity(job.payload.len() + 32);
-        job.encode(&mut record);
-        self.jobs.put(id, Text::new(&record));
+        self.jobs.put(id, Text::of_parts(job.encode().parts()));
+    }
+}
+
+impl NewJob {
+    fn record(&self, birth: Option<u64>) -> Job<'_> {
+        Job {
+            payload: self.payload.as_bytes(),
+            birth,
+            retries: self.retries,
+            lease: self.lease,
+            backoff_base: self.backoff.map(|(base, _)| base),
+            backoff_cap: self.backoff.map(|(_, cap)| cap),
+            ..Job::default()
+        }
+    }
+}
+
+impl Pushed {
+    pub fn id(&self) -> &Text {
+        match self {
+            Pushed::Made(id) | Pushed::Replaced(id) | Pushed::Duplicate(id) => id,
+        }
     }
 }
 

@@ -56,7 +56,7 @@ impl Queue<'_> {
     }
 
     pub(super) fn make_due(&mut self, id: &Text, in_ms: u64) {
-        self.leased.remove(id);
+        self.unlease(id);
         self.put_due(id, self.after(in_ms));
     }
 }

@@ -1,6 +1,8 @@
 //! What this node remembers of a queue: the names of its keys and what was counted. None of it is needed to find a
 //! job again; the keys are the truth.
 
+use super::header::{MARK, PAUSED};
+use super::leases::Leases;
 use super::metrics::Metrics;
 use crate::core::names::{Companion, QueueName};
 use crate::redis::Text;
@@ -15,6 +17,9 @@ pub struct Keys {
     pub ids: Text,
     pub dead: Text,
     pub dead_at: Text,
+    /// The fields of the header.
+    pub mark: Text,
+    pub paused: Text,
 }
 
 impl Keys {
@@ -28,6 +33,8 @@ impl Keys {
             ids: key(Companion::Ids),
             dead: key(Companion::Dead),
             dead_at: key(Companion::DeadAt),
+            mark: Text::new(MARK),
+            paused: Text::new(PAUSED),
         }
     }
 
@@ -47,14 +54,19 @@ pub struct Header {
 pub struct State {
     pub keys: Keys,
     pub metrics: Metrics,
+    pub leases: Leases,
     /// Queue time of the last CLAIM, or of when this node first saw the queue, in ms.
     pub last_claim: Cell<u64>,
     /// Queue time of the last change by a command, in ms.
     pub last_change: Cell<u64>,
     /// The header as it was last known.
     pub header: RefCell<Header>,
+    /// Whether the header was seen with its mark, and no key of the queue came or went since by another hand.
+    pub is_marked: Cell<bool>,
     /// Queue time of the last RESUME, in ms.
     pub resumed_at: Cell<u64>,
+    /// Whether an id was met that is of a time yet to come, so that one to be made may be taken.
+    pub ids_are_ahead: Cell<bool>,
     /// The place at which the next rotating claim begins that names this queue first.
     pub next_turn: Cell<usize>,
 }
@@ -64,10 +76,13 @@ impl State {
         State {
             keys: Keys::new(name),
             metrics: Metrics::default(),
+            leases: Leases::default(),
             last_claim: Cell::new(now),
             last_change: Cell::new(now),
             header: RefCell::default(),
+            is_marked: Cell::new(false),
             resumed_at: Cell::new(0),
+            ids_are_ahead: Cell::new(false),
             next_turn: Cell::new(0),
         }
     }
@@ -75,6 +90,8 @@ impl State {
     /// The keys are others now: nothing that was known of them holds.
     pub fn forget_keys(&self) {
         self.header.replace(Header::default());
+        self.is_marked.set(false);
+        self.leases.clear();
         self.resumed_at.set(0);
         self.next_turn.set(0);
     }

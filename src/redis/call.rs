@@ -3,7 +3,6 @@
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
-use std::ptr::null;
 
 /// Why the server would not run a command: its own error text.
 #[derive(Debug)]
@@ -180,19 +179,17 @@ impl Ctx {
         reply.integer().ok().flatten().unwrap_or(0)
     }
 
-    /// Hands one native command to the replicas and the AOF: `name key arg …`.
-    pub(super) fn replicate(&self, name: &std::ffi::CStr, key: &Text, args: &[*mut raw::RedisModuleString]) {
-        // SAFETY: `s` takes the live key, `v` a vector of live strings and its length.
+    /// Hands one native command to the replicas and the AOF: `name key arg …`. The shortest ones are told argument by
+    /// argument, since the server makes its list longer for a vector.
+    pub(super) fn replicate(&self, name: &std::ffi::CStr, key: &Text, args: &[Text]) {
+        let (ctx, name, key) = (self.raw(), name.as_ptr(), key.raw());
+        // SAFETY: each `s` takes a live string, `v` a vector of them and its length; a `Text` is just the pointer.
         unsafe {
-            api!(RedisModule_Replicate(
-                self.raw(),
-                name.as_ptr(),
-                c"sv".as_ptr(),
-                key.raw(),
-                args.as_ptr(),
-                args.len(),
-                null::<u8>()
-            ));
+            match args {
+                [one] => api!(RedisModule_Replicate(ctx, name, c"ss".as_ptr(), key, one.raw())),
+                [one, two] => api!(RedisModule_Replicate(ctx, name, c"sss".as_ptr(), key, one.raw(), two.raw())),
+                _ => api!(RedisModule_Replicate(ctx, name, c"sv".as_ptr(), key, args.as_ptr(), args.len())),
+            };
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::text::bytes_of;
 use super::{api, Ctx, Reply, Text};
 use redis_module::raw;
+use smallvec::SmallVec;
 use std::ffi::{c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::{null, null_mut};
@@ -10,7 +11,7 @@ use std::ptr::{null, null_mut};
 /// The arguments of one call, the command's name left out.
 pub struct Args<'a> {
     texts: &'a [*mut raw::RedisModuleString],
-    bytes: Vec<&'a [u8]>,
+    bytes: SmallVec<[&'a [u8]; 8]>,
 }
 
 impl<'a> Args<'a> {

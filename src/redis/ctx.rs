@@ -82,6 +82,20 @@ impl Ctx {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
+    /// From now on the module says itself which keys it has changed: a key that is opened for writing and then left as it
+    /// was disturbs nobody who watches it.
+    pub(super) fn signal_by_hand(&self) {
+        let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as i32;
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_SetModuleOptions(self.raw(), options)) }
+    }
+
+    /// Tells those who watch the key, or have it in a cache, that it has changed.
+    pub(super) fn signal_modified(&self, key: &Text) {
+        // SAFETY: context and key are live.
+        unsafe { api!(RedisModule_SignalModifiedKey(self.raw(), key.raw())) };
+    }
+
     /// Tells subscribers of `__keyevent@<db>__:<event>` about `key`, in the class of events that modules have.
     pub fn notify(&self, event: &std::ffi::CStr, key: &Text) {
         super::notify::keyspace_event(self, event, key);

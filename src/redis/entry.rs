@@ -1,6 +1,6 @@
 //! Where the server enters the module: loading and unloading it.
 
-use super::text::bytes_of;
+use super::text::{bytes_of, forget_texts};
 use super::{forget_panics, log_panics, Ctx, Level};
 use redis_module::raw;
 use std::ffi::{c_int, CStr};
@@ -65,6 +65,7 @@ pub unsafe fn on_load(
         let texts: &[_] = if argc == 0 { &[] } else { std::slice::from_raw_parts(argv, argc as usize) };
         (Ctx::lent(ctx), texts.iter().map(|text| bytes_of(*text)).collect::<Vec<_>>())
     };
+    ctx.signal_by_hand();
     let status = said(&ctx, "not loaded", || load(&ctx, &args));
     if status != raw::REDISMODULE_OK as c_int {
         forget_panics();
@@ -79,6 +80,7 @@ pub unsafe fn on_unload(ctx: *mut raw::RedisModuleCtx, unload: Unload) -> c_int 
     let ctx = unsafe { Ctx::lent(ctx) };
     let status = said(&ctx, "not unloaded", || unload(&ctx));
     if status == raw::REDISMODULE_OK as c_int {
+        forget_texts();
         forget_panics();
     }
     status

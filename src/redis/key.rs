@@ -1,5 +1,6 @@
 //! The two native types that a queue is made of. A change and its effect are one call: what is written here is handed
 //! to the replicas and the AOF as a native command when the key goes out of use, also where the handler fails midway.
+//! Then, too, those are told who watch the key or have it in a cache, and only where it did change.
 
 use super::effects::{Change, Effects};
 use super::scan::Scannable;
@@ -21,81 +22,90 @@ const OK: c_int = raw::REDISMODULE_OK as c_int;
 /// The value by which the server is told to delete a field.
 const DELETE: *mut raw::RedisModuleString = std::ptr::without_provenance_mut(1);
 
-/// An open key. Null stands for a key that was opened for reading and is absent.
-struct Handle {
-    ptr: *mut raw::RedisModuleKey,
-    writable: bool,
+/// What a step means to do with the keys that it opens.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To read. An absent key counts as a miss in the server's statistics.
+    Look,
+    /// To read and write. One opening serves both, and a look alone leaves no trace.
+    Change,
 }
 
+impl Purpose {
+    fn mode(self) -> c_int {
+        match self {
+            Purpose::Look => READ,
+            Purpose::Change => READ_WRITE,
+        }
+    }
+}
+
+/// An open key. Null stands for a key that was opened for reading and is absent.
+struct Handle(*mut raw::RedisModuleKey);
+
 impl Handle {
-    fn open(ctx: &Ctx, name: &Text, mode: c_int) -> Handle {
+    fn open(ctx: &Ctx, name: &Text, purpose: Purpose) -> Handle {
         // SAFETY: context and name are live.
-        let ptr = unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), mode)) };
-        Handle { ptr, writable: mode == READ_WRITE }
+        Handle(unsafe { api!(RedisModule_OpenKey(ctx.raw(), name.raw(), purpose.mode())) })
     }
 
     fn key_type(&self) -> c_int {
         // SAFETY: the handle is open; the server answers EMPTY for null.
-        unsafe { api!(RedisModule_KeyType(self.ptr)) }
+        unsafe { api!(RedisModule_KeyType(self.0)) }
     }
 
     fn len(&self) -> usize {
         // SAFETY: the handle is open; the server answers 0 for null.
-        unsafe { api!(RedisModule_ValueLength(self.ptr)) }
+        unsafe { api!(RedisModule_ValueLength(self.0)) }
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
         // SAFETY: closed once, here; the server accepts null.
-        unsafe { api!(RedisModule_CloseKey(self.ptr)) }
+        unsafe { api!(RedisModule_CloseKey(self.0)) }
     }
 }
 
-/// A key of one type: opened when it is first needed, for writing when it is first changed.
+/// A key of one type: opened when it is first needed.
 struct Slot<'a> {
     ctx: &'a Ctx,
     name: &'a Text,
     wanted: c_int,
+    purpose: Purpose,
     handle: Option<Handle>,
+    /// Whether the key was found to be of its type, or absent.
+    checked: bool,
 }
 
 impl<'a> Slot<'a> {
-    fn new(ctx: &'a Ctx, name: &'a Text, wanted: isize) -> Self {
-        Slot { ctx, name, wanted: wanted as c_int, handle: None }
-    }
-
     fn check(&mut self) -> Result<(), WrongType> {
-        let found = self.reading().key_type();
-        if found == self.wanted || found == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
-            Ok(())
-        } else {
-            Err(WrongType)
-        }
+        let found = self.open().key_type();
+        self.checked = found == self.wanted || found == raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
+        self.checked.then_some(()).ok_or(WrongType)
     }
 
-    fn reading(&mut self) -> &Handle {
-        let (ctx, name) = (self.ctx, self.name);
-        self.handle.get_or_insert_with(|| Handle::open(ctx, name, READ))
+    fn open(&mut self) -> &Handle {
+        let (ctx, name, purpose) = (self.ctx, self.name, self.purpose);
+        self.handle.get_or_insert_with(|| Handle::open(ctx, name, purpose))
     }
 
-    fn writing(&mut self) -> &Handle {
-        if !self.handle.as_ref().is_some_and(|handle| handle.writable) {
-            self.handle = None;
-            self.handle = Some(Handle::open(self.ctx, self.name, READ_WRITE));
-        }
-        self.reading()
-    }
-
-    /// The open key where it exists.
+    /// The open key where it exists and is of its type.
     fn present(&mut self) -> Option<NonNull<raw::RedisModuleKey>> {
-        let handle = self.reading();
-        if handle.key_type() == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
-            return None;
-        }
-        NonNull::new(handle.ptr)
+        let wanted = self.wanted;
+        let handle = self.open();
+        NonNull::new(handle.0).filter(|_| handle.key_type() == wanted)
+    }
+
+    /// The open key for a write that puts something there.
+    fn writable(&mut self) -> *mut raw::RedisModuleKey {
+        debug_assert!(self.checked && self.purpose == Purpose::Change, "a key is checked before it is written to");
+        self.open().0
     }
 }
+
+/// The arguments by which one put is told.
+const ARGS_OF_PUT: usize = 2;
 
 /// A native type of the server, and the commands by which a change of it is told.
 pub trait Native {
@@ -124,8 +134,6 @@ impl Native for Hash {
 pub struct Key<'a, T: Native> {
     slot: Slot<'a>,
     effects: Effects,
-    /// The last score that was put, and its text: many jobs get the same one in a row.
-    score: Option<(u64, Text)>,
     native: PhantomData<T>,
 }
 
@@ -135,18 +143,25 @@ pub type ZsetKey<'a> = Key<'a, Zset>;
 pub type HashKey<'a> = Key<'a, Hash>;
 
 impl<'a, T: Native> Key<'a, T> {
-    pub fn new(ctx: &'a Ctx, name: &'a Text) -> Self {
-        Key { slot: Slot::new(ctx, name, T::TYPE), effects: Effects::default(), score: None, native: PhantomData }
+    pub fn new(ctx: &'a Ctx, name: &'a Text, purpose: Purpose) -> Self {
+        let slot = Slot { ctx, name, wanted: T::TYPE as c_int, purpose, handle: None, checked: false };
+        Key { slot, effects: Effects::default(), native: PhantomData }
     }
 
-    /// Refuses a key of another type. Every other call takes the answer for granted.
+    /// Refuses a key of another type. What is put into a key takes the answer for granted; whatever else is asked of a
+    /// key of another type is answered as for one that is absent.
     pub fn check(&mut self) -> Result<(), WrongType> {
         self.slot.check()
     }
 
-    /// Opens the key for writing at once, where a write is certain.
-    pub fn will_write(&mut self) {
-        self.slot.writing();
+    /// Makes room for what so many puts have to tell.
+    pub fn expect_puts(&mut self, puts: usize) {
+        self.effects.expect(puts * ARGS_OF_PUT);
+    }
+
+    /// Makes room for what so many removals have to tell.
+    pub fn expect_removals(&mut self, removals: usize) {
+        self.effects.expect(removals);
     }
 
     pub fn exists(&mut self) -> bool {
@@ -154,7 +169,7 @@ impl<'a, T: Native> Key<'a, T> {
     }
 
     pub fn len(&mut self) -> usize {
-        self.slot.reading().len()
+        self.slot.present().map_or(0, |_| self.slot.open().len())
     }
 }
 
@@ -166,7 +181,10 @@ impl<T: Native> Scannable for Key<'_, T> {
 
 impl<T: Native> Drop for Key<'_, T> {
     fn drop(&mut self) {
-        self.effects.replicate(self.slot.ctx, self.slot.name, T::PUT, T::REMOVE);
+        if !self.effects.is_empty() {
+            self.effects.replicate(self.slot.ctx, self.slot.name, T::PUT, T::REMOVE);
+            self.slot.ctx.signal_modified(self.slot.name);
+        }
     }
 }
 
@@ -195,7 +213,7 @@ impl Key<'_, Zset> {
         let Some(key) = self.slot.present() else { return Vec::new() };
         let key = key.as_ptr();
         let min = if from == 0 { f64::NEG_INFINITY } else { from as f64 };
-        let mut found = Vec::new();
+        let mut found = Vec::with_capacity(limit.min(self.slot.open().len()));
         // SAFETY: the key is an open ZSET (checked); the iterator is stopped before the key is changed or closed, and
         // each element comes with a reference that becomes ours.
         unsafe {
@@ -231,30 +249,18 @@ impl Key<'_, Zset> {
 
     /// ZADD.
     pub fn put(&mut self, id: &Text, score: u64) {
-        let key = self.slot.writing().ptr;
+        let key = self.slot.writable();
         // SAFETY: the key is open for writing and a ZSET or empty (checked); no flags are asked for.
         unsafe { api!(RedisModule_ZsetAdd(key, score as f64, id.raw(), null_mut())) };
-        let score = self.text_of(score);
-        self.effects.add(Change::Put, [score, id.clone()]);
-    }
-
-    fn text_of(&mut self, score: u64) -> Text {
-        match &self.score {
-            Some((last, text)) if *last == score => text.clone(),
-            _ => {
-                let text = Text::of_integer(score as i64);
-                self.score = Some((score, text.clone()));
-                text
-            }
-        }
+        self.effects.add(Change::Put, [Text::of_time(score as i64), id.clone()]);
     }
 
     /// ZREM; `false` where the id was not there.
     pub fn remove(&mut self, id: &Text) -> bool {
-        let key = self.slot.writing().ptr;
+        let Some(key) = self.slot.present() else { return false };
         let mut removed = 0;
-        // SAFETY: the key is open for writing and a ZSET or empty (checked).
-        unsafe { api!(RedisModule_ZsetRem(key, id.raw(), &mut removed)) };
+        // SAFETY: the key is open for writing and a ZSET (checked).
+        unsafe { api!(RedisModule_ZsetRem(key.as_ptr(), id.raw(), &mut removed)) };
         if removed != 0 {
             self.effects.add(Change::Remove, [id.clone()]);
         }
@@ -298,32 +304,49 @@ impl Key<'_, Hash> {
 
     /// HSET.
     pub fn put(&mut self, field: &Text, value: Text) {
-        self.change(field, value.raw());
+        let key = self.slot.writable();
+        // SAFETY: the key is open for writing and a HASH or empty (checked).
+        unsafe { hash_set(key, raw::REDISMODULE_HASH_NONE, field, value.raw()) };
         self.effects.add(Change::Put, [field.clone(), value]);
+    }
+
+    /// HSET of a field that is not there yet; `false`, and nothing done, where it is.
+    pub fn put_new(&mut self, field: &Text, value: Text) -> bool {
+        let key = self.slot.writable();
+        let flags = raw::REDISMODULE_HASH_NX | raw::REDISMODULE_HASH_COUNT_ALL;
+        // SAFETY: as in `put`.
+        let made = unsafe { hash_set(key, flags, field, value.raw()) } != 0;
+        if made {
+            self.effects.add(Change::Put, [field.clone(), value]);
+        }
+        made
     }
 
     /// HDEL; `false` where the field was not there.
     pub fn remove(&mut self, field: &Text) -> bool {
-        let removed = self.change(field, DELETE) != 0;
+        let Some(key) = self.slot.present() else { return false };
+        // SAFETY: as in `put`.
+        let removed = unsafe { hash_set(key.as_ptr(), raw::REDISMODULE_HASH_NONE, field, DELETE) } != 0;
         if removed {
             self.effects.add(Change::Remove, [field.clone()]);
         }
         removed
     }
+}
 
-    fn change(&mut self, field: &Text, value: *mut raw::RedisModuleString) -> c_int {
-        let key = self.slot.writing().ptr;
-        // SAFETY: the key is open for writing and a HASH or empty (checked); one pair of field and value, ended by null.
-        unsafe {
-            api!(RedisModule_HashSet(
-                key,
-                raw::REDISMODULE_HASH_NONE as c_int,
-                field.raw(),
-                value,
-                null_mut::<raw::RedisModuleString>()
-            ))
-        }
-    }
+/// Sets one field; how many fields that counts as, by the flags.
+///
+/// # Safety
+/// `key` is open for writing, and a HASH or empty; `value` is a live string or [`DELETE`].
+unsafe fn hash_set(
+    key: *mut raw::RedisModuleKey,
+    flags: u32,
+    field: &Text,
+    value: *mut raw::RedisModuleString,
+) -> c_int {
+    let end = null_mut::<raw::RedisModuleString>();
+    // SAFETY: the caller's promise; one pair of field and value, ended by null.
+    unsafe { api!(RedisModule_HashSet(key, flags as c_int, field.raw(), value, end)) }
 }
 
 /// A score as the contract has it: whole ms, not negative. What another hand wrote is bent into that.

@@ -35,7 +35,7 @@ pub use ctx::{random, Ctx, Level};
 pub use entry::{on_load, on_unload};
 pub use events::{subscribe, Events, KeyEvent};
 pub use info::{report_info, Info, InfoSection};
-pub use key::{HashKey, ZsetKey};
+pub use key::{HashKey, Purpose, ZsetKey};
 pub use main_thread::MainThread;
 use panics::{forget_panics, log_panics};
 pub use reply::Reply;

@@ -251,7 +251,7 @@ fn restored_and_copied_keys_are_served() {
 fn a_key_of_another_type_holds_waiters_up_until_it_is_gone() {
     let scene = Scene::new();
     let mut q = scene.queue("q");
-    for companion in ["", "dead", "dead:at", "ids"] {
+    for companion in ["", "leased"] {
         let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
         let key = if companion.is_empty() { q.name.clone() } else { q.key(companion) };
         ok!(q, "PUSH", "x", "DELAY", 60);
@@ -263,8 +263,29 @@ fn a_key_of_another_type_holds_waiters_up_until_it_is_gone() {
         std::thread::sleep(Duration::from_millis(100));
         waiter.assert_silent(&scene);
         q.raw::<i64>(args!["DEL", &key]);
-        assert_eq!(waiter.job().payload, b"x", "{companion}");
+        let job = waiter.job();
+        assert_eq!(job.payload, b"x", "{companion}");
+        assert_eq!(q.ack(&job.receipt), 1);
         q.watched();
+    }
+    scene.end();
+}
+
+#[test]
+fn a_key_that_a_claim_has_no_use_for_holds_no_waiter_up() {
+    let scene = Scene::new();
+    let mut q = scene.queue("q");
+    q.push_and_claim("met");
+    q.unwatched();
+    for companion in ["dead", "dead:at", "ids"] {
+        let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+        let key = q.key(companion);
+        q.raw::<()>(args!["SET", &key, "text"]);
+        ok!(q, "PUSH", "x", "DELAY", 20);
+        let job = waiter.job();
+        assert_eq!(job.payload, b"x", "{companion}");
+        assert_eq!(q.ack(&job.receipt), 1);
+        q.raw::<i64>(args!["DEL", &key]);
     }
     scene.end();
 }

@@ -159,3 +159,41 @@ fn works_in_resp3() {
     let job = q.push_and_claim("x");
     assert_eq!(ints(&ok!(q, "ACK", job.receipt, "EACH")), [1]);
 }
+
+#[test]
+fn receipts_of_large_jobs_stand_and_fall_like_others() {
+    let mut server = Server::builder().aof().start();
+    let mut q = server.queue("q");
+    let payload = vec![b'x'; 100_000];
+
+    let job = q.push_and_claim(&payload);
+    assert_eq!(q.ack(&format!("{}:2", job.id)), 0, "a claim that was never made");
+    assert_eq!(q.extend(60_000, &job.receipt), 60_000);
+    assert_eq!(q.ack(&job.receipt), 1);
+    assert_eq!(q.ack(&job.receipt), 0, "spent");
+
+    q.push(&payload);
+    let late = q.claim_and_lapse();
+    assert_eq!(q.ack(&late.receipt), 1, "late, and nobody claimed since");
+
+    q.push(&payload);
+    let first = q.claim_and_lapse();
+    let second = q.claim();
+    assert_eq!((q.ack(&first.receipt), q.extend(5, &first.receipt)), (0, -1));
+    assert_eq!(q.extend(60_000, &second.receipt), 60_000);
+    assert_eq!(q.ack(&second.receipt), 1);
+
+    let released = q.push_and_claim(&payload);
+    assert_eq!(q.release(&released.receipt), 0);
+    assert_eq!(q.ack(&released.receipt), 0);
+    let again = q.claim();
+    assert_eq!(q.ack(&released.receipt), 0, "of the claim before");
+
+    ok!(q, "PUSH", &payload, "ID", "mine");
+    let mine = q.claim();
+    drop(q);
+    server.crash_and_restart();
+    let mut q = server.queue("q");
+    assert_eq!(q.ack(&mine.receipt), 1, "also where nothing is remembered");
+    assert_eq!(q.ack(&again.receipt), 1);
+}

@@ -1,0 +1,77 @@
+//! Leases of jobs with a large payload, remembered so that ACK and EXTEND need not copy a record out of its key only to
+//! read which claim runs. What is not remembered is read; what does not agree with the key is not believed.
+
+use super::{Queue, Taken};
+use crate::core::receipt::Receipt;
+use crate::redis::Text;
+use foldhash::fast::RandomState;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// A payload of so many bytes is large: remembering its lease takes some 100 bytes.
+const LARGE: usize = 4096;
+
+struct Lease {
+    receipt: Receipt,
+    ends_at: u64,
+}
+
+/// The leases that this node gave for large jobs of one queue, by the job's id.
+#[derive(Default)]
+pub struct Leases(RefCell<HashMap<Box<[u8]>, Lease, RandomState>>);
+
+impl Leases {
+    pub fn clear(&self) {
+        self.0.take();
+    }
+
+    fn note(&self, receipt: Receipt, ends_at: u64) {
+        self.0.borrow_mut().insert(receipt.id.to_vec().into(), Lease { receipt, ends_at });
+    }
+
+    fn forget(&self, id: &[u8]) {
+        let mut leases = self.0.borrow_mut();
+        if !leases.is_empty() {
+            leases.remove(id);
+        }
+    }
+
+    fn move_end(&self, id: &[u8], ends_at: u64) {
+        if let Some(lease) = self.0.borrow_mut().get_mut(id) {
+            lease.ends_at = ends_at;
+        }
+    }
+
+    /// When the lease ends that the receipt names.
+    fn end_of(&self, receipt: &Receipt) -> Option<u64> {
+        self.0.borrow().get(&*receipt.id).filter(|lease| lease.receipt == *receipt).map(|lease| lease.ends_at)
+    }
+}
+
+impl Queue<'_> {
+    pub(super) fn lease(&mut self, id: &Text, ends_at: u64) {
+        self.leased.put(id, ends_at);
+        self.state.leases.move_end(id.as_bytes(), ends_at);
+        self.first_lease_end = Some(self.first_lease_end.map_or(ends_at, |first| first.min(ends_at)));
+    }
+
+    pub(super) fn remember_lease(&self, taken: &Taken, ends_at: u64) {
+        if taken.payload().len() >= LARGE {
+            if let Some(receipt) = taken.receipt() {
+                self.state.leases.note(receipt, ends_at);
+            }
+        }
+    }
+
+    /// Ends a lease; `false` where there was none.
+    pub(super) fn unlease(&mut self, id: &Text) -> bool {
+        self.state.leases.forget(id.as_bytes());
+        self.leased.remove(id)
+    }
+
+    /// Whether the receipt is known, without a look at the record, to name the claim that runs.
+    pub(super) fn is_known_holder(&mut self, id: &Text, receipt: &Receipt) -> bool {
+        let end = self.state.leases.end_of(receipt);
+        end.is_some() && self.leased.score(id) == end && self.jobs.has(id)
+    }
+}
