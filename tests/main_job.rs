@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
                 problems.push(format!("STATS {name} is {figure}, and the programs saw {seen}"));
             }
         }
-        self.judge_lapses(account, life, problems);
+        self.judge_lapses(diary, account, life, problems);
         writeln!(
             text,
             "  leased at the restart {} + claimed {} + late {} = acked {} + retried {} + failed {} + lapsed {}",
@@ -326,14 +326,23 @@ impl<'a> Run<'a> {
         text
     }
 
-    /// The lapses of both lives are not more than the jobs tell; some between the last look and the kill are in no
-    /// figure.
-    fn judge_lapses(&self, account: &Account, life: &Life, problems: &mut Vec<String>) {
+    /// The lapses of both lives are not more than the jobs tell, and those that a late act made good. What came between
+    /// the last look and the kill, or before the first look after it, is in no figure: a lapse, or the late act after one
+    /// that is in them.
+    fn judge_lapses(&self, diary: &Diary, account: &Account, life: &Life, problems: &mut Vec<String>) {
         let of_jobs = account.total().lapses;
         let first = self.watch.first_life();
         let counted = first.stat("lapsed") - first.late() + life.stat("lapsed") - life.late();
-        if counted > of_jobs {
-            problems.push(format!("{counted} lapses in STATS, {of_jobs} in the jobs"));
+        let blind = self.watch.blind();
+        let uncounted = |claim: &&Claim| match (&claim.act, claim.end()) {
+            (_, End::Unknown) => true,
+            (Some(act), _) => claim.may_be_late() && act.after >= *blind.start() && act.before <= *blind.end(),
+            (None, _) => false,
+        };
+        let made_good = diary.claims.iter().filter(uncounted).count() as u64;
+        if counted > of_jobs + made_good {
+            let late = format!("at most {made_good} were made good while nobody looked");
+            problems.push(format!("{counted} lapses in STATS, {of_jobs} in the jobs; {late}"));
         }
     }
 }

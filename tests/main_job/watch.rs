@@ -1,6 +1,7 @@
 //! Looks at the server while the others work: figures that must add up at every moment, keys that must be whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
@@ -111,6 +112,9 @@ impl Look {
 pub struct Life {
     first: Look,
     last: Look,
+    /// Wall time after the first look and before the last, in µs.
+    first_at: u64,
+    last_at: u64,
 }
 
 impl Life {
@@ -140,8 +144,9 @@ pub struct Watch {
 impl Watch {
     pub fn new(server: &Server) -> Watch {
         let mut con = server.conn();
+        let last_at = wall_us();
         let first = Look::take(&mut con);
-        let life = Life { last: first.clone(), first };
+        let life = Life { last: first.clone(), first, first_at: wall_us(), last_at };
         Watch { con, queue: quiet(server), lives: vec![life], whole_at: Instant::now(), looks: 0 }
     }
 
@@ -159,15 +164,22 @@ impl Watch {
         &self.lives[0]
     }
 
+    /// From the last look at the first life to the first look at this one, in µs of wall time: what came meanwhile is in
+    /// no figure.
+    pub fn blind(&self) -> RangeInclusive<u64> {
+        self.first_life().last_at..=self.life().first_at
+    }
+
     /// One look; gives how many jobs are live.
     pub fn look(&mut self, problems: &mut Vec<String>) -> i64 {
+        let last_at = wall_us();
         let look = Look::take(&mut self.con);
         self.looks += 1;
         let life = self.lives.last_mut().expect("there is always one life");
         look.judge(problems);
         look.judge_since(&life.last, problems);
         let left = look.get("key jobs");
-        life.last = look;
+        (life.last, life.last_at) = (look, last_at);
         if self.whole_at.elapsed() > WHOLE_EVERY {
             assert_whole(&mut self.queue, problems);
             self.whole_at = Instant::now();
