@@ -26,12 +26,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use account::{Account, Letter};
+use common::dice::{seed, Dice};
 use common::msgpack::Record;
 use common::server::new_dir;
 use common::{Queue, Server};
 use crew::{Crew, Fate, WORKERS};
 use diary::{Claim, Diary, End};
-use plan::{Dice, Plan};
+use plan::Plan;
 use watch::{Drift, Life, Watch};
 
 const QUEUE: &str = "jobs";
@@ -49,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 #[test]
 fn every_job_of_the_main_job_is_accounted_for() {
     need_python();
-    let seed = std::env::var("DQ_TEST_SEED").map_or_else(|_| fresh_seed(), |seed| seed.parse().expect("a seed"));
+    let seed = seed();
     let plan = Plan::new(seed);
     let mut run = Run::start(&plan);
     run.until_all_is_done();
@@ -381,10 +382,6 @@ fn need_python() {
 fn wall_us() -> u64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970");
     u64::try_from(elapsed.as_micros()).expect("it is before the year 586,000")
-}
-
-fn fresh_seed() -> u64 {
-    wall_us() % 1_000_000_000
 }
 
 /// Writes where `cargo test` shows it, whether the test fails or not: only the print macros are captured.

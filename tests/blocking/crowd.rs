@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::client::{pack, Client};
+use crate::common::builds::used_memory;
 use crate::common::*;
 use crate::scene::*;
 use crate::{args, ok};
@@ -32,10 +33,6 @@ fn crowd(server: &Server, count: usize, claim: &[Vec<u8>]) -> Vec<std::net::TcpS
         .collect()
 }
 
-fn memory(server: &Server) -> i64 {
-    server.info("memory", "used_memory").parse().expect("a number")
-}
-
 #[test]
 fn ten_thousand_waiters_that_all_leave() {
     // The server needs its share too, and the other tests of this program theirs.
@@ -47,14 +44,14 @@ fn ten_thousand_waiters_that_all_leave() {
     // Whatever is made once is made before the measure.
     drop(crowd(&server, 200, &args!["DQ.CLAIM", "q", "BLOCK", 0]));
     q.wait_stat("waiting", 0);
-    let before = memory(&server);
+    let before = used_memory(&server);
     for how in ["close", "time-out", "kill", "unblocked"] {
         let block = if how == "time-out" { 4000 } else { 0 };
         let mut waiters = crowd(&server, count, &args!["DQ.CLAIM", "q", "BLOCK", block]);
         if how != "time-out" {
             q.wait_stat("waiting", count as i64);
         }
-        let with = memory(&server) - before;
+        let with = used_memory(&server) - before;
         match how {
             "close" => waiters.clear(),
             "kill" => {
@@ -83,10 +80,10 @@ fn ten_thousand_waiters_that_all_leave() {
     }
     // The server keeps what its clients of modules needed, and gives it back little by little.
     let end = Instant::now() + Duration::from_secs(300);
-    let mut left = memory(&server) - before;
+    let mut left = used_memory(&server) - before;
     while left > 2_000_000 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(100));
-        left = memory(&server) - before;
+        left = used_memory(&server) - before;
     }
     eprintln!("{left} bytes left");
     assert!(left <= 2_000_000, "{left} bytes left of 4 times {count} waiters");

@@ -7,6 +7,31 @@ use crate::common::*;
 use crate::scene::*;
 use crate::{args, ok};
 
+/// A queue, and so many who wait for it, the first of the line first.
+fn in_line<const N: usize>() -> (Scene, Queue, [Client; N]) {
+    let scene = Scene::new();
+    let q = scene.queue("q");
+    let line = std::array::from_fn(|_| Client::waiting(&scene, "q", &["BLOCK", "0"]));
+    (scene, q, line)
+}
+
+/// Pushes so many jobs and claims up to 10 in one step, so that nobody is served between the two; how many it got.
+fn push_and_take(q: &mut Queue, pushed: usize) -> usize {
+    let (_, claimed): (redis::Value, redis::Value) = redis::pipe()
+        .atomic()
+        .cmd("DQ.MPUSH")
+        .arg("q")
+        .arg("PAYLOADS")
+        .arg((0..pushed).collect::<Vec<_>>())
+        .cmd("DQ.CLAIM")
+        .arg("q")
+        .arg("COUNT")
+        .arg(10)
+        .query(&mut q.con)
+        .expect("it runs");
+    list(&claimed).len()
+}
+
 #[test]
 fn first_come_first_served() {
     let scene = Scene::new();
@@ -50,10 +75,7 @@ fn who_leaves_the_line_is_passed_over() {
 
 #[test]
 fn who_comes_back_stands_behind() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut first = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    let mut second = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+    let (scene, mut q, [mut first, mut second]) = in_line();
     q.push(1);
     assert_eq!(first.job().payload, b"1");
     first.wait_for_job(&scene, args!["DQ.CLAIM", "q", "BLOCK", 0]);
@@ -116,10 +138,7 @@ fn an_answer_to_a_waiter_holds_8_mib_of_payload() {
 
 #[test]
 fn a_job_due_earlier_moves_the_wake_up() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut first = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    let mut second = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+    let (scene, mut q, [mut first, mut second]) = in_line();
     let far = text(&ok!(q, "PUSH", "far", "DELAY", "1h"));
     let later = text(&ok!(q, "PUSH", "later", "DELAY", 400));
     let sooner = text(&ok!(q, "PUSH", "sooner", "DELAY", 100));
@@ -137,9 +156,7 @@ fn a_job_due_earlier_moves_the_wake_up() {
 
 #[test]
 fn a_job_put_off_is_not_waited_for() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+    let (scene, mut q, [mut waiter]) = in_line();
     ok!(q, "PUSH", "x", "ID", "mine", "DELAY", 150);
     ok!(q, "PUSH", "x", "ID", "mine", "DELAY", "1h", "REPLACE");
     ok!(q, "PUSH", "y", "DELAY", 300);
@@ -153,9 +170,7 @@ fn a_job_put_off_is_not_waited_for() {
 
 #[test]
 fn at_gives_a_job_to_a_waiter_at_that_time() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+    let (scene, mut q, [mut waiter]) = in_line();
     let at = q.now() + 200;
     ok!(q, "PUSH", "x", "AT", at);
     waiter.job();
@@ -193,33 +208,13 @@ fn nobody_is_served_before_the_due_time() {
 
 #[test]
 fn a_claim_that_does_not_wait_takes_only_what_they_leave() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut first = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    let mut second = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    // In one step, so that nobody is served between push and claim.
-    let take = |q: &mut Queue, pushed: usize| -> usize {
-        let payloads: Vec<usize> = (0..pushed).collect();
-        let (_, claimed): (redis::Value, redis::Value) = redis::pipe()
-            .atomic()
-            .cmd("DQ.MPUSH")
-            .arg("q")
-            .arg("PAYLOADS")
-            .arg(payloads)
-            .cmd("DQ.CLAIM")
-            .arg("q")
-            .arg("COUNT")
-            .arg(10)
-            .query(&mut q.con)
-            .expect("it runs");
-        list(&claimed).len()
-    };
-    assert_eq!(take(&mut q, 3), 1, "two are waited for");
+    let (scene, mut q, [mut first, mut second]) = in_line();
+    assert_eq!(push_and_take(&mut q, 3), 1, "two are waited for");
     assert_eq!((first.jobs().len(), second.jobs().len()), (1, 1));
     let mut third = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    assert_eq!(take(&mut q, 1), 0, "it is waited for");
+    assert_eq!(push_and_take(&mut q, 1), 0, "it is waited for");
     assert_eq!(third.jobs().len(), 1);
-    assert_eq!(take(&mut q, 2), 2, "nobody waits");
+    assert_eq!(push_and_take(&mut q, 2), 2, "nobody waits");
     scene.end();
 }
 
@@ -228,27 +223,13 @@ fn a_claim_that_does_not_wait_leaves_a_waiter_its_count() {
     let scene = Scene::new();
     let mut q = scene.queue("q");
     let mut waiter = Client::waiting(&scene, "q", &["COUNT", "10", "BLOCK", "0"]);
-    let (_, claimed): (redis::Value, redis::Value) = redis::pipe()
-        .atomic()
-        .cmd("DQ.MPUSH")
-        .arg("q")
-        .arg("PAYLOADS")
-        .arg((0..12).collect::<Vec<_>>())
-        .cmd("DQ.CLAIM")
-        .arg("q")
-        .arg("COUNT")
-        .arg(10)
-        .query(&mut q.con)
-        .expect("it runs");
-    assert_eq!((list(&claimed).len(), waiter.jobs().len()), (2, 10));
+    assert_eq!((push_and_take(&mut q, 12), waiter.jobs().len()), (2, 10));
     scene.end();
 }
 
 #[test]
 fn a_newcomer_that_would_wait_does_not_pass_those_who_do() {
-    let scene = Scene::new();
-    let mut q = scene.queue("q");
-    let mut first = Client::waiting(&scene, "q", &["BLOCK", "0"]);
+    let (scene, mut q, [mut first]) = in_line();
     let mut pusher = Client::new(&scene);
     // Push and claim in one pass: the claim runs before anybody is served.
     pusher.send_all(&[args!["DQ.PUSH", "q", 1], args!["DQ.CLAIM", "q", "BLOCK", 0]]);

@@ -4,6 +4,12 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
+// Not for every suite.
+#[allow(dead_code)]
+pub mod builds;
+#[allow(dead_code)]
+pub mod dice;
+
 pub mod dump;
 pub mod msgpack;
 pub mod queue;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use crate::blocked::{waiting, Blocked};
+use crate::common::dice::Dice;
 use crate::common::server::Builder;
 use crate::common::wall::Wall;
 use crate::common::*;
@@ -63,6 +64,15 @@ fn assert_punctual(what: &str, late: &[Duration]) {
     assert!(late.iter().min().is_some_and(|best| *best <= PUNCTUAL), "{what} came late by {late:?}");
 }
 
+/// A clock, a server that lives by it, and a queue that is not looked after.
+fn with_wall() -> (Wall, Server, Queue) {
+    let wall = Wall::new();
+    let server = wall.rules(Server::builder()).start();
+    let mut q = server.queue("q");
+    q.unwatched();
+    (wall, server, q)
+}
+
 /// A server that looks over its queues all the time.
 fn looking(wall: &Wall) -> Builder {
     wall.rules(Server::builder().set("purge-interval", "20").set("stale-after", "4s"))
@@ -83,9 +93,7 @@ fn live_through(step: i64) {
 
     // What must not happen for a long while.
     let mut far = queue("far");
-    let mut words = args!["DELAY", "2h", "PAYLOADS"];
-    words.extend((0..500).map(|i: i32| i.to_string().into_bytes()));
-    far.ok("MPUSH", words);
+    far.push_many(500, &args!["DELAY", "2h"]);
     let mut flood = Blocked::in_line(&server, "far", args!["BLOCK", 0]);
     let mut held = queue("held");
     held.push("held");
@@ -263,10 +271,7 @@ fn pace(q: &mut Queue) -> f64 {
 #[test]
 fn up_to_ten_minutes_are_closed_by_a_tenth_and_more_is_not() {
     let check = |step: i64, expected: f64| {
-        let wall = Wall::new();
-        let server = wall.rules(Server::builder()).start();
-        let mut q = server.queue("q");
-        q.unwatched();
+        let (wall, server, mut q) = with_wall();
         q.push("x");
         set_and_seen(&server, &wall, step);
         let pace = pace(&mut q);
@@ -293,10 +298,7 @@ fn up_to_ten_minutes_are_closed_by_a_tenth_and_more_is_not() {
 #[test]
 fn an_offset_is_closed_to_the_end_and_no_further() {
     let check = |step: i64| {
-        let wall = Wall::new();
-        let server = wall.rules(Server::builder()).start();
-        let mut q = server.queue("q");
-        q.unwatched();
+        let (wall, server, mut q) = with_wall();
         q.push("x");
         set_and_seen(&server, &wall, step);
         let begin = Instant::now();
@@ -314,10 +316,7 @@ fn an_offset_is_closed_to_the_end_and_no_further() {
 
 #[test]
 fn less_than_a_second_is_drift_and_is_followed() {
-    let wall = Wall::new();
-    let server = wall.rules(Server::builder()).start();
-    let mut q = server.queue("q");
-    q.unwatched();
+    let (wall, server, mut q) = with_wall();
     q.push("x");
     wall.set(900);
     wait_for("the offset to be seen", || clock(&server, "offset_ms") > 500);
@@ -412,10 +411,7 @@ fn follow_takes_a_step_forward_at_once() {
 
 #[test]
 fn follow_takes_an_offset_that_was_held_as_soon_as_it_is_set() {
-    let wall = Wall::new();
-    let server = wall.rules(Server::builder()).start();
-    let mut q = server.queue("q");
-    q.unwatched();
+    let (wall, server, mut q) = with_wall();
     let blocked = Blocked::in_line(&server, "q", args!["BLOCK", 0]);
     ok!(q, "PUSH", "x", "DELAY", "30m");
     set_and_seen(&server, &wall, HOUR);
@@ -425,16 +421,6 @@ fn follow_takes_an_offset_that_was_held_as_soon_as_it_is_set() {
     let answer = blocked.end();
     assert!(answer.at - begun <= Duration::from_secs(1) + LATE, "{:?}", answer.at - begun);
     assert_eq!((clock(&server, "held"), clock(&server, "offset_ms").abs() / 20), (0, 0));
-}
-
-/// Numbers that look drawn, the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % below
-    }
 }
 
 #[test]
@@ -449,7 +435,7 @@ fn many_steps_in_a_row() {
         let name = format!("q{number}");
         let mut q = server.queue(&name);
         q.unwatched();
-        let delay = 200 + dice.roll(3000) as i64;
+        let delay = 200 + dice.between(0, 2999) as i64;
         // A delay, a lease, or a wait that nothing ends.
         let begun = Instant::now();
         match number % 3 {
@@ -471,15 +457,15 @@ fn many_steps_in_a_row() {
         let blocked = Blocked::begin(&server, &name, args!["BLOCK", block]);
         under_way.push((name, delay, begun, blocked));
         if number % 2 == 0 {
-            let size = [SECOND, 5 * SECOND, 9 * MINUTE, 11 * MINUTE, HOUR, YEAR][dice.roll(6) as usize];
-            wall.set(if dice.roll(2) == 0 { size } else { -size });
+            let size = *dice.pick(&[SECOND, 5 * SECOND, 9 * MINUTE, 11 * MINUTE, HOUR, YEAR]);
+            wall.set(if dice.one_in(2) { size } else { -size });
         }
-        std::thread::sleep(ms(dice.roll(150) as i64));
+        std::thread::sleep(ms(dice.between(0, 149) as i64));
     }
     while under_way.iter_mut().any(|(.., blocked)| blocked.waits()) {
-        let size = [SECOND, 5 * SECOND, 9 * MINUTE, HOUR, YEAR][dice.roll(5) as usize];
-        wall.set(if dice.roll(2) == 0 { size } else { -size });
-        std::thread::sleep(ms(dice.roll(100) as i64));
+        let size = *dice.pick(&[SECOND, 5 * SECOND, 9 * MINUTE, HOUR, YEAR]);
+        wall.set(if dice.one_in(2) { size } else { -size });
+        std::thread::sleep(ms(dice.between(0, 99) as i64));
         assert!(under_way[0].2.elapsed() < DEADLINE, "something stands still");
     }
     for (name, delay, begun, blocked) in under_way {
@@ -498,16 +484,12 @@ fn many_steps_in_a_row() {
 
 #[test]
 fn a_sweep_goes_on_while_the_clock_is_set_back_again_and_again() {
-    const N: i64 = 20_000;
+    const N: usize = 20_000;
     let wall = Wall::new();
     let mut server = wall.rules(Server::with_grace().set("takeover-grace", "1h")).start();
     let mut q = server.queue("q");
     q.unwatched();
-    for _ in 0..N / 10_000 {
-        let mut words = args!["PAYLOADS"];
-        words.extend((0..10_000).map(|i: i32| i.to_string().into_bytes()));
-        q.ok("MPUSH", words);
-    }
+    q.push_many(N, &[]);
     for _ in 0..N / 1000 {
         q.claim_with(args!["COUNT", 1000, "LEASE", 1]);
     }
@@ -518,13 +500,13 @@ fn a_sweep_goes_on_while_the_clock_is_set_back_again_and_again() {
     while left > 0 {
         back -= HOUR;
         wall.set(back);
-        let now: i64 = q.raw(args!["ZCARD", &key]);
+        let now: usize = q.raw(args!["ZCARD", &key]);
         if now < left {
             (left, moved) = (now, Instant::now());
         }
         assert!(moved.elapsed() < Duration::from_secs(2), "the sweep stands still with {left} leases left");
     }
-    q.wait_stat("lapsed", N);
+    q.wait_stat("lapsed", N as i64);
     q.check_clean();
     server.assert_alive();
 }
@@ -565,15 +547,8 @@ fn a_wait_with_a_deadline_is_not_cut_short_by_follow() {
 
 #[test]
 fn a_walk_of_check_goes_on_through_a_step_back() {
-    let wall = Wall::new();
-    let server = wall.rules(Server::builder()).start();
-    let mut q = server.queue("q");
-    q.unwatched();
-    for _ in 0..10 {
-        let mut words = args!["DELAY", "1h", "PAYLOADS"];
-        words.extend((0..10_000).map(|i: i32| i.to_string().into_bytes()));
-        q.ok("MPUSH", words);
-    }
+    let (wall, server, mut q) = with_wall();
+    q.push_many(100_000, &args!["DELAY", "1h"]);
     let mut con = server.conn();
     let begin = Instant::now();
     let walk = std::thread::spawn(move || {

@@ -14,18 +14,6 @@ use crate::{args, ok};
 /// How long a client may be kept waiting, on a machine that is busy with other tests.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// Pushes `n` jobs with these options, ten thousand a command; gives their ids in the order of the push.
-fn push_many(q: &mut Queue, n: usize, options: &[Vec<u8>]) -> Vec<String> {
-    let mut ids = Vec::new();
-    for from in (0..n).step_by(10_000) {
-        let mut words = options.to_vec();
-        words.push(b"PAYLOADS".to_vec());
-        words.extend((from..n.min(from + 10_000)).map(|i| i.to_string().into_bytes()));
-        ids.extend(texts(&q.call("MPUSH", words).expect("the push answers")));
-    }
-    ids
-}
-
 /// Claims `n` jobs, a thousand a command.
 fn claim_many(q: &mut Queue, n: usize, lease: &str) -> Vec<Job> {
     let mut jobs = Vec::new();
@@ -68,7 +56,7 @@ fn a_hundred_thousand_due_at_one_ms_reach_one_who_waits_in_push_order() {
     let mut q = server.queue("q");
     q.unwatched();
     let at = q.now() + 15_000;
-    let ids = push_many(&mut q, N, &args!["AT", at]);
+    let ids = q.push_many(N, &args!["AT", at]);
     assert!(q.now() < at, "the machine is too slow for this");
     let jobs =
         pinged(&server, "100,000 due, one waiter", || take(&server, "q", args!["COUNT", 1000, "BLOCK", 20_000], N));
@@ -87,7 +75,7 @@ fn a_hundred_thousand_due_at_one_ms_reach_a_thousand_who_wait() {
     let mut q = server.queue("q");
     q.unwatched();
     let at = q.now() + 15_000;
-    let ids = push_many(&mut q, N, &args!["AT", at]);
+    let ids = q.push_many(N, &args!["AT", at]);
     let mut lined = Vec::new();
     for _ in 0..WAITERS {
         let mut con = server.conn();
@@ -150,7 +138,7 @@ fn a_hundred_thousand_leases_end_at_one_ms() {
     let server = Server::builder().set("max-lapses", "2").set("stale-policy", "keep").start();
     let mut q = server.queue("q");
     q.unwatched();
-    let ids = push_many(&mut q, N, &[]);
+    let ids = q.push_many(N, &[]);
     claim_and_run_out(&server, &mut q, N);
     pinged(&server, "100,000 leases", || {
         server.set("enabled", "yes");
@@ -175,7 +163,7 @@ fn leases_that_end_in_one_queue_do_not_hold_up_another() {
     let server = Server::start();
     let mut q = server.queue("many");
     q.unwatched();
-    push_many(&mut q, N, &[]);
+    q.push_many(N, &[]);
     claim_and_run_out(&server, &mut q, N);
     let mut few = server.queue("few");
     few.unwatched();
@@ -211,7 +199,7 @@ fn a_purge_of_very_many() {
             .start();
         let mut q = server.queue("q");
         q.unwatched();
-        let ids = push_many(&mut q, N, &[]);
+        let ids = q.push_many(N, &[]);
         let far = text(&ok!(q, "PUSH", "far", "DELAY", "1h"));
         let held = {
             let mut other = server.queue("other");
@@ -251,7 +239,7 @@ fn a_purge_stops_where_the_letters_are_full_and_where_a_worker_comes_back() {
         .start();
     let mut q = server.queue("q");
     q.unwatched();
-    push_many(&mut q, N, &[]);
+    q.push_many(N, &[]);
     server.set("stale-policy", "dead");
     wait_for("the rest to be held", || q.stat("stale-held") == 20_000);
     assert_eq!(q.stats(["dead", "ready", "dead-evicted"]), [10_000, 20_000, 0]);
@@ -281,7 +269,7 @@ fn letters_and_ids_of_very_many_are_trimmed() {
         words.extend(args![format!("id-{i:05}"), 0, i]);
     }
     q.ok("MPUSH", words);
-    let ids = push_many(&mut q, N - 10_000, &[]);
+    let ids = q.push_many(N - 10_000, &[]);
     let jobs = claim_many(&mut q, N, "1h");
     let mut pipe = redis::pipe();
     for job in &jobs {
@@ -320,7 +308,7 @@ fn a_walk_over_very_many_and_a_change_meanwhile() {
     let server = Server::builder().set("stale-policy", "keep").start();
     let mut q = server.queue("q");
     q.unwatched();
-    let ids = push_many(&mut q, N, &args!["DELAY", "1h"]);
+    let ids = q.push_many(N, &args!["DELAY", "1h"]);
     for id in &ids[N - 3..] {
         q.raw::<i64>(args!["HDEL", q.key("jobs"), id]);
     }

@@ -2,65 +2,14 @@
 //! that push, wait and finish.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocked::{waiting, Blocked};
+use crate::common::builds::*;
 use crate::common::server::module_path;
 use crate::common::*;
 use crate::crew::{Crew, Plan};
 use crate::{args, ok};
-
-/// Puts the module in from `path`, with the settings that the tests' servers have.
-fn load(server: &Server, path: &Path) {
-    server.run(&["MODULE", "LOADEX", &path.to_string_lossy(), "CONFIG", "dq.takeover-grace", "0"]);
-}
-
-/// MODULE UNLOAD of a disabled module, which may ask to be tried again for a moment; how often it did.
-fn unload(server: &Server) -> usize {
-    let mut tries = 0;
-    wait_for("MODULE UNLOAD to work", || match server.try_run(&["MODULE", "UNLOAD", "dq"]) {
-        Ok(_) => true,
-        Err(_) => {
-            tries += 1;
-            false
-        }
-    });
-    tries
-}
-
-/// The two ways into the module in turn, each a file of its own: another inode, as a new build is.
-struct Builds {
-    first: PathBuf,
-    second: PathBuf,
-}
-
-impl Builds {
-    fn new(server: &Server) -> Builds {
-        let [first, second] = ["first.so", "second.so"].map(|name| {
-            let path = server.dir().join(name);
-            fs::copy(module_path(), &path).expect("the module is copied");
-            path
-        });
-        Builds { first, second }
-    }
-
-    fn of(&self, round: usize) -> &Path {
-        if round.is_multiple_of(2) {
-            &self.first
-        } else {
-            &self.second
-        }
-    }
-
-    /// Takes the module out and puts the other build in.
-    fn change(&self, server: &Server, round: usize) {
-        server.set("enabled", "no");
-        unload(server);
-        load(server, self.of(round));
-    }
-}
 
 /// Jobs in every state, whose receipts are good for hours.
 struct States {
@@ -354,35 +303,12 @@ fn a_queue_that_came_while_disabled_is_found() {
     ended(2, queue::companion_key(b"other", "leased"));
 }
 
-/// Bytes that the process has in memory.
-fn resident(server: &Server) -> i64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("the process is there");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory is told");
-    line.trim().trim_end_matches(" kB").trim().parse::<i64>().expect("a number") * 1024
-}
-
-/// Names of libraries of the module that the process has mapped.
-fn mapped(server: &Server) -> Vec<String> {
-    let maps = fs::read_to_string(format!("/proc/{}/maps", server.pid())).expect("the process is there");
-    let mut names: Vec<String> = maps
-        .lines()
-        .filter_map(|line| line.split('/').next_back())
-        .filter(|name| name.contains(".so"))
-        .map(String::from)
-        .collect();
-    names.retain(|name| ["first.so", "second.so", "libdq.so"].iter().any(|of| name.contains(of)));
-    names.sort();
-    names.dedup();
-    names
-}
-
 #[test]
 fn fifty_changes_leave_nothing_behind() {
     const WARM: usize = 15;
     const ROUNDS: usize = 50;
     let mut server = Server::start();
     let builds = Builds::new(&server);
-    let used = |server: &Server| server.info("memory", "used_memory").parse::<i64>().expect("bytes");
     let mut measured = Vec::new();
     for round in 0..WARM + ROUNDS {
         for i in 0..10 {
@@ -401,12 +327,11 @@ fn fifty_changes_leave_nothing_behind() {
         }
         assert_eq!(mapped(&server).len(), 1, "the old build is still mapped: {:?}", mapped(&server));
         if round + 1 >= WARM {
-            measured.push((used(&server), resident(&server)));
+            measured.push((used_memory(&server), resident(&server)));
         }
     }
-    // The server itself takes a block now and then and keeps it. What is left behind at each load grows in any ten rounds.
     let used: Vec<i64> = measured.iter().map(|round| round.0).collect();
-    let least = used.windows(11).map(|rounds| rounds[10] - rounds[0]).min().expect("rounds enough");
+    let least = least_growth(&used);
     let (first, last) = (measured[0], measured[measured.len() - 1]);
     eprintln!("used_memory {} -> {}, RSS {} -> {}", first.0, last.0, first.1, last.1);
     assert!(least < 2000, "used_memory grew by {least} in each ten of {ROUNDS} rounds: {used:?}");

@@ -13,18 +13,6 @@ use crate::{args, err, ok};
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
 
-/// Pushes `n` jobs with these options, ten thousand a command.
-fn push_many(q: &mut Queue, n: usize, options: &[Vec<u8>]) -> Vec<String> {
-    let mut ids = Vec::new();
-    for from in (0..n).step_by(10_000) {
-        let mut words = options.to_vec();
-        words.push(b"PAYLOADS".to_vec());
-        words.extend((from..n.min(from + 10_000)).map(|i| i.to_string().into_bytes()));
-        ids.extend(texts(&q.call("MPUSH", words).expect("the push answers")));
-    }
-    ids
-}
-
 #[test]
 fn case_01_half_done_state_change_is_impossible() {
     // Every error a worker can meet, at every step, leaves the job with a lease or due.
@@ -171,7 +159,7 @@ fn case_04_the_id_does_not_outlive_its_job() {
 fn case_05_recovery_takes_one_lease_once() {
     let server = Server::start();
     let mut q = server.queue("q");
-    push_many(&mut q, 400, &[]);
+    q.push_many(400, &[]);
     let mut jobs = q.claim_with(args!["COUNT", 200, "LEASE", 40]);
     jobs.extend(q.claim_with(args!["COUNT", 200, "LEASE", 80]));
     q.unwatched();
@@ -358,7 +346,7 @@ fn case_11_a_hundred_thousand_at_one_moment_do_not_stop_the_server() {
     let server = Server::with_grace().set("takeover-grace", "1h").start();
     let mut q = server.queue("q");
     q.unwatched();
-    push_many(&mut q, N as usize, &[]);
+    q.push_many(N as usize, &[]);
     let mut claimed = 0;
     while claimed < N {
         claimed += list(&q.ok("CLAIM", args!["COUNT", 1000, "LEASE", 1])).len() as i64;

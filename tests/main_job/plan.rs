@@ -5,6 +5,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_bytes::ByteBuf;
 
+use super::common::dice::Dice;
+
 pub const JOBS: u32 = 10_000;
 pub const LONGEST_WAIT_MS: u64 = 3000;
 pub const SMALLEST: u32 = 10;
@@ -267,29 +269,4 @@ fn outcomes(dice: &mut Dice) -> Vec<Outcome> {
         }
     }
     all
-}
-
-/// Numbers at random, the same for the same seed (SplitMix64; Steele, Lea and Flood, 2014).
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn between(&mut self, least: u64, most: u64) -> u64 {
-        least + self.next() % (most - least + 1)
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.next().is_multiple_of(n)
-    }
-
-    /// From 0 to 1.
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
 }
