@@ -21,7 +21,12 @@ pub type QueuedJob = (String, Job);
 
 impl Client {
     pub fn new(server: &Server) -> Client {
-        let stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
+        Client::at(server.port)
+    }
+
+    /// A client of the server on this port.
+    pub fn at(port: u16) -> Client {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
         stream.set_nodelay(true).expect("the socket takes options");
         stream.set_read_timeout(Some(DEADLINE)).expect("the socket takes options");
         let mut client = Client { stream: BufReader::new(stream), parser: Parser::new(), id: 0 };
@@ -56,7 +61,8 @@ impl Client {
         });
     }
 
-    fn has_answer(&mut self) -> bool {
+    /// Whether anything has come.
+    pub fn has_answer(&mut self) -> bool {
         self.stream.get_ref().set_nonblocking(true).expect("the socket takes options");
         let come = self.stream.fill_buf().is_ok_and(|bytes| !bytes.is_empty());
         self.stream.get_ref().set_nonblocking(false).expect("the socket takes options");
@@ -70,17 +76,44 @@ impl Client {
 
     /// Sends several commands in one write.
     pub fn send_all(&mut self, commands: &[Vec<Vec<u8>>]) {
+        assert!(self.try_send_all(commands), "the server closed the connection");
+    }
+
+    /// The same; whether the connection still took it.
+    pub fn try_send_all(&mut self, commands: &[Vec<Vec<u8>>]) -> bool {
         let packed: Vec<u8> = commands.iter().flat_map(|command| pack(command)).collect();
-        self.stream.get_mut().write_all(&packed).expect("the socket takes it");
+        self.stream.get_mut().write_all(&packed).is_ok()
     }
 
     /// The next answer; an error of the server as its text.
     pub fn read(&mut self) -> Result<Value, String> {
+        self.read_or_closed().expect("the server closed the connection")
+    }
+
+    /// The same, or None where the server closes the connection instead.
+    pub fn read_or_closed(&mut self) -> Option<Result<Value, String>> {
         match self.parser.parse_value(&mut self.stream) {
-            Ok(Value::ServerError(error)) => Err(format!("{} {}", error.code(), error.details().unwrap_or_default())),
-            Ok(value) => Ok(value),
+            Ok(Value::ServerError(error)) => {
+                Some(Err(format!("{} {}", error.code(), error.details().unwrap_or_default())))
+            }
+            Ok(value) => Some(Ok(value)),
+            Err(error) if error.is_connection_dropped() => None,
             Err(error) => panic!("no answer came: {error}"),
         }
+    }
+
+    /// The one answer to a claim that waited, and no more than one: whether it was a job.
+    #[track_caller]
+    pub fn served(&mut self) -> bool {
+        let served = match self.read() {
+            Ok(reply) => list(&reply).len() == 1,
+            Err(error) => {
+                assert_error(&error, "UNBLOCKED", &[]);
+                false
+            }
+        };
+        assert_eq!(text(&self.call(args!["PING"])), "PONG", "one answer and no more");
+        served
     }
 
     /// Sends a command and reads its answer, which must not be an error.

@@ -9,30 +9,6 @@ use crate::common::*;
 use crate::scene::*;
 use crate::{args, ok};
 
-/// What became of one waiter and the one job that was pushed for it.
-#[derive(Debug, Default, PartialEq)]
-struct Account {
-    served: i64,
-    left_behind: i64,
-}
-
-/// Fails unless the queue of one job has it where the waiter's answer says, with nothing counted that did not happen.
-fn account(server: &Server, name: &str, served: bool, total: &mut Account) {
-    let mut q = server.queue(name);
-    let figures = q.stats(["ready", "delayed", "leased", "claimed", "waiting", "dead", "stale-receipts"]);
-    if served {
-        assert_eq!(figures, [0, 0, 1, 1, 0, 0, 0], "{name} was served");
-        total.served += 1;
-    } else {
-        wait_for("the job to be ready", || q.stat("ready") == 1);
-        assert_eq!(q.stats(["leased", "claimed", "waiting"]), [0, 0, 0], "{name} was not served");
-        let job = q.claim();
-        assert_eq!(job.attempt, 1, "nothing was counted");
-        assert_eq!(q.ack(&job.receipt), 1);
-        total.left_behind += 1;
-    }
-}
-
 #[test]
 fn a_wait_ends_after_its_time_and_not_before() {
     let scene = Scene::new();
@@ -154,14 +130,6 @@ fn who_disconnects_waits_no_more() {
     scene.end();
 }
 
-/// Sends what `act` sends while the process is stopped, so that one pass of the event loop sees it all.
-fn in_one_pass(server: &Server, act: impl FnOnce()) {
-    let stopped = Stopped::new(server);
-    act();
-    drop(stopped);
-    server.run(&["PING"]);
-}
-
 #[test]
 fn a_disconnect_in_the_pass_of_the_push() {
     let scene = Scene::new();
@@ -267,15 +235,7 @@ fn client_unblock_in_one_pipeline_with_the_push() {
                 for _ in &commands {
                     operator.read().expect("an answer to each");
                 }
-                let served = match waiter.read() {
-                    Ok(reply) => list(&reply).len() == 1,
-                    Err(error) => {
-                        assert_error(&error, "UNBLOCKED", &[]);
-                        false
-                    }
-                };
-                assert_eq!(text(&waiter.call(args!["PING"])), "PONG", "one answer and no more");
-                account(&scene, &name, served, &mut total);
+                account(&scene, &name, waiter.served(), &mut total);
             }
         }
     }

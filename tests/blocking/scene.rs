@@ -98,6 +98,38 @@ impl Drop for Stopped<'_> {
     }
 }
 
+/// Sends what `act` sends while the process is stopped, so that one pass of the event loop sees it all.
+pub fn in_one_pass(server: &Server, act: impl FnOnce()) {
+    let stopped = Stopped::new(server);
+    act();
+    drop(stopped);
+    server.run(&["PING"]);
+}
+
+/// What became of one waiter and the one job that was pushed for it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Account {
+    pub served: i64,
+    pub left_behind: i64,
+}
+
+/// Fails unless the queue of one job has it where the waiter's answer says, with nothing counted that did not happen.
+pub fn account(server: &Server, name: &str, served: bool, total: &mut Account) {
+    let mut q = server.queue(name);
+    let figures = q.stats(["ready", "delayed", "leased", "claimed", "waiting", "dead", "stale-receipts"]);
+    if served {
+        assert_eq!(figures, [0, 0, 1, 1, 0, 0, 0], "{name} was served");
+        total.served += 1;
+    } else {
+        wait_for("the job to be ready", || q.stat("ready") == 1);
+        assert_eq!(q.stats(["leased", "claimed", "waiting"]), [0, 0, 0], "{name} was not served");
+        let job = q.claim();
+        assert_eq!(job.attempt, 1, "nothing was counted");
+        assert_eq!(q.ack(&job.receipt), 1);
+        total.left_behind += 1;
+    }
+}
+
 /// Whether a claim answered that there is nothing.
 #[track_caller]
 pub fn assert_nothing(reply: &Value) {
