@@ -62,6 +62,8 @@ struct Chaos<'a> {
     failed: BTreeSet<String>,
     receipts: BTreeSet<String>,
     own_ids: u32,
+    /// Clients of which CLIENT UNBLOCK said that it ended their wait.
+    unblocked: Vec<i64>,
     /// How often what happened.
     tally: BTreeMap<&'static str, usize>,
 }
@@ -78,6 +80,7 @@ impl<'a> Chaos<'a> {
             failed: BTreeSet::new(),
             receipts: BTreeSet::new(),
             own_ids: 0,
+            unblocked: Vec::new(),
             tally: BTreeMap::new(),
         }
     }
@@ -166,6 +169,16 @@ impl<'a> Chaos<'a> {
     fn tell(&mut self, steps: Vec<Step>) {
         self.send(&steps);
         self.hear(steps);
+        self.read_unblocked();
+    }
+
+    /// Those who were unblocked have their answer.
+    fn read_unblocked(&mut self) {
+        for id in std::mem::take(&mut self.unblocked) {
+            if let Some(worker) = self.workers.iter().position(|worker| worker.client.id == id && worker.asks) {
+                self.read_answer(worker);
+            }
+        }
     }
 
     fn send(&mut self, steps: &[Step]) {
@@ -186,6 +199,8 @@ impl<'a> Chaos<'a> {
         let Some(queue) = step.pushes else {
             if step.command[1] == b"UNBLOCK" && int(answer) == 1 {
                 self.count("waits unblocked");
+                let id = std::str::from_utf8(&step.command[2]).expect("a number");
+                self.unblocked.push(id.parse().expect("a number"));
             }
             return;
         };
@@ -292,6 +307,7 @@ impl<'a> Chaos<'a> {
         for (step, answer) in steps[1..].iter().zip(list(&answers[answers.len() - 1])) {
             self.note(step, &answer);
         }
+        self.read_unblocked();
         self.count("transactions");
     }
 
@@ -344,6 +360,7 @@ impl<'a> Chaos<'a> {
         for worker in going {
             self.workers[worker] = Worker::new(self.scene);
         }
+        self.read_unblocked();
         self.count("passes that saw it all");
     }
 
