@@ -123,6 +123,15 @@ impl Client {
         self.read().unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
+    /// Sends commands in one write, and reads an answer to each, none of which may be an error.
+    pub fn call_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Vec<Value> {
+        self.send_all(commands);
+        let answer = |command: &Vec<Vec<u8>>| {
+            self.read().unwrap_or_else(|error| panic!("{}: {error}", dump::show(&command.join(&b' '))))
+        };
+        commands.iter().map(answer).collect()
+    }
+
     /// The jobs that a claim answers.
     pub fn jobs(&mut self) -> Vec<Job> {
         let reply = self.read().unwrap_or_else(|error| panic!("jobs were to come: {error}"));

@@ -231,10 +231,7 @@ fn client_unblock_in_one_pipeline_with_the_push() {
                     "push-unblock-unblock" => vec![push, unblock.clone(), unblock],
                     _ => vec![args!["MULTI"], unblock, push, args!["EXEC"]],
                 };
-                operator.send_all(&commands);
-                for _ in &commands {
-                    operator.read().expect("an answer to each");
-                }
+                operator.call_all(&commands);
                 account(&scene, &name, waiter.served(), &mut total);
             }
         }
@@ -287,10 +284,7 @@ fn client_kill_alone_and_in_one_pipeline_with_the_push() {
                 "multi" => vec![args!["MULTI"], push, kill, args!["EXEC"]],
                 _ => vec![push, args!["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]],
             };
-            operator.send_all(&commands);
-            for _ in &commands {
-                operator.read().expect("an answer to each");
-            }
+            operator.call_all(&commands);
             waiter.assert_closed();
             scene.queue(&name).wait_stat("ready", 1);
             account(&scene, &name, false, &mut total);

@@ -20,14 +20,6 @@ fn commands(shape: &str, name: &str, waiter: i64, how: &str) -> Vec<Vec<Vec<u8>>
     shape.split(' ').map(command).collect()
 }
 
-/// Sends all of it in one write, and reads an answer to each.
-fn at_once(client: &mut Client, commands: &[Vec<Vec<u8>>]) {
-    client.send_all(commands);
-    for command in commands {
-        client.read().unwrap_or_else(|error| panic!("{}: {error}", dump::show(&command.join(&b' '))));
-    }
-}
-
 /// Pushes the job of a story that has not done so.
 fn push_if_not(operator: &mut Client, shape: &str, name: &str) {
     if !shape.contains("push") {
@@ -60,7 +52,7 @@ fn released_and_unblocked_in_one_pipeline() {
                 let name = format!("{shape}-{how}-{round}");
                 let mut waiter = Client::waiting(&scene, &name, &["BLOCK", "0"]);
                 let mut other = Client::waiting(&scene, &name, &["BLOCK", "0"]);
-                at_once(&mut operator, &commands(shape, &name, waiter.id, how));
+                operator.call_all(&commands(shape, &name, waiter.id, how));
                 let served = [waiter.served(), other.served()];
                 assert!(served != [true, true], "one job for two");
                 scene.set("enabled", "yes");
@@ -134,7 +126,7 @@ fn demoted_and_unblocked_in_one_pipeline() {
             ] {
                 let name = format!("{shape}-{how}-{round}");
                 let mut waiter = Client::waiting(&server, &name, &["BLOCK", "0"]);
-                at_once(&mut operator, &commands(shape, &name, waiter.id, how));
+                operator.call_all(&commands(shape, &name, waiter.id, how));
                 let served = match waiter.read() {
                     Ok(reply) => !list(&reply).is_empty(),
                     Err(error) => {

@@ -11,12 +11,12 @@ use crate::{args, ok};
 fn a_job_that_falls_due_in_a_pause_is_served_after_it() {
     for mode in ["WRITE", "ALL"] {
         let scene = Scene::of(Server::builder().aof());
-        let mut q = scene.queue("q");
         let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
         let mut short = Client::waiting(&scene, "other", &["BLOCK", "150"]);
-        ok!(q, "PUSH", "x", "DELAY", 50);
+        let mut operator = Client::new(&scene);
         let begin = Instant::now();
-        scene.run(&["CLIENT", "PAUSE", "400", mode]);
+        // In one pipeline, so that the pause begins before the job is due.
+        operator.call_all(&[args!["DQ.PUSH", "q", "x", "DELAY", 50], args!["CLIENT", "PAUSE", 400, mode]]);
         assert_nothing(&short.read().expect("an empty answer"));
         let job = waiter.job();
         let waited = begin.elapsed();
@@ -29,11 +29,9 @@ fn a_job_that_falls_due_in_a_pause_is_served_after_it() {
 #[test]
 fn a_pause_that_is_ended_serves_soon() {
     let scene = Scene::new();
-    let mut q = scene.queue("q");
     let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    ok!(q, "PUSH", "x", "DELAY", 30);
-    scene.run(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     let mut other = Client::new(&scene);
+    other.call_all(&[args!["DQ.PUSH", "q", "x", "DELAY", 30], args!["CLIENT", "PAUSE", 60_000, "WRITE"]]);
     other.send(args!["DQ.PUSH", "q", "y"]);
     std::thread::sleep(Duration::from_millis(100));
     waiter.assert_silent(&scene);
@@ -53,8 +51,8 @@ fn a_waiter_that_leaves_in_a_pause() {
     let dropped = Client::waiting(&scene, "q", &["BLOCK", "0"]);
     let mut unblocked = Client::waiting(&scene, "q", &["BLOCK", "0"]);
     let mut stays = Client::waiting(&scene, "q", &["BLOCK", "0"]);
-    ok!(q, "PUSH", "x", "DELAY", 30);
-    scene.run(&["CLIENT", "PAUSE", "300", "WRITE"]);
+    let mut operator = Client::new(&scene);
+    operator.call_all(&[args!["DQ.PUSH", "q", "x", "DELAY", 30], args!["CLIENT", "PAUSE", 300, "WRITE"]]);
     scene.run(&["CLIENT", "KILL", "ID", &killed.id.to_string()]);
     drop(dropped);
     scene.run(&["CLIENT", "UNBLOCK", &unblocked.id.to_string()]);
@@ -96,14 +94,11 @@ fn off_and_on_in_one_pipeline() {
         let mut waiters: Vec<Client> = (0..3).map(|_| Client::waiting(&scene, "q", &["BLOCK", "0"])).collect();
         ok!(q, "PUSH", "x", "DELAY", round % 3);
         let mut operator = Client::new(&scene);
-        operator.send_all(&[
+        operator.call_all(&[
             args!["CONFIG", "SET", "dq.enabled", "no"],
             args!["DQ.PUSH", "q", "y"],
             args!["CONFIG", "SET", "dq.enabled", "yes"],
         ]);
-        for _ in 0..3 {
-            operator.read().expect("an answer to each");
-        }
         let mut jobs = 0;
         for waiter in &mut waiters {
             match waiter.read() {

@@ -21,11 +21,7 @@ fn doomed(server: &Server, name: &str, claim: Vec<Vec<u8>>) -> Client {
 
 /// Sends commands in one write, and reads an answer to each.
 fn at_once(server: &Server, commands: &[Vec<Vec<u8>>]) {
-    let mut client = Client::new(server);
-    client.send_all(commands);
-    for command in commands {
-        client.read().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    }
+    Client::new(server).call_all(commands);
 }
 
 #[test]

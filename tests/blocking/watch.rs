@@ -16,12 +16,10 @@ fn watching(server: &Server, keys: &[&[u8]]) -> Client {
 
 /// Whether a transaction of the client's does not run, since something that it watched has changed.
 fn is_broken(client: &mut Client) -> bool {
-    client.call(args!["MULTI"]);
-    client.call(args!["PING"]);
-    match client.call(args!["EXEC"]) {
+    match &client.call_all(&[args!["MULTI"], args!["PING"], args!["EXEC"]])[2] {
         Value::Nil => true,
         reply => {
-            assert_eq!(list(&reply).len(), 1);
+            assert_eq!(list(reply).len(), 1);
             false
         }
     }
@@ -124,28 +122,19 @@ fn a_waiter_that_watches() {
     // In MULTI it does not wait, whatever it watches.
     let mut client = watching(&scene, &[&due, &leased]);
     let claim = [args!["MULTI"], args!["DQ.CLAIM", "q", "BLOCK", 0], args!["EXEC"]];
-    client.send_all(&claim);
-    client.read().expect("OK");
-    client.read().expect("queued");
-    assert_eq!(client.read(), Ok(Value::Array(vec![Value::Array(vec![])])));
+    assert_eq!(client.call_all(&claim)[2], Value::Array(vec![Value::Array(vec![])]));
     assert_eq!(blocked_clients(&scene), 0);
     // And where the watch is broken it claims nothing.
     client.call(args!["WATCH", &due, &leased]);
     q.push("x");
-    client.send_all(&claim);
-    client.read().expect("OK");
-    client.read().expect("queued");
-    assert_eq!(client.read(), Ok(Value::Nil));
+    assert_eq!(client.call_all(&claim)[2], Value::Nil);
     assert_eq!(q.stats(["ready", "leased", "waiting"]), [1, 0, 0]);
     // A look that is still good when another waiter is served elsewhere.
     let mut elsewhere = Client::waiting(&scene, "elsewhere", &["BLOCK", "0"]);
     client.call(args!["WATCH", &due, &leased]);
     scene.queue("elsewhere").push("y");
     elsewhere.job();
-    client.send_all(&claim);
-    client.read().expect("OK");
-    client.read().expect("queued");
-    let answers = list(&client.read().expect("EXEC answers"));
+    let answers = list(&client.call_all(&claim)[2]);
     assert_eq!(Job::of(&list(&answers[0])[0]).payload, b"x");
     scene.end();
 }
