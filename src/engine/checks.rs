@@ -80,9 +80,7 @@ fn turn(ctx: &Ctx) {
 impl Node {
     /// Goes on with the walks, where a step of the wall clock holds their timer back.
     pub(super) fn check_if_held_back(&self, ctx: &Ctx) {
-        if self.check_alarm.is_held_back() {
-            self.check_alarm.arm(ctx, 0, turn);
-        }
+        self.check_alarm.rearm_if_held_back(ctx, turn);
     }
 
     fn take_check_turn(&self, ctx: &Ctx) {

@@ -1,11 +1,11 @@
 //! Claims at once and claims that wait, and who is served when.
 
-use super::index::{QueueNumber, Task};
+use super::index::{Index, Known, QueueNumber, Task};
 use super::turn::{Job, TROUBLE_PAUSE_MS};
 use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
-use crate::queue::{Queue, Reach, Slice};
+use crate::queue::{Queue, Reach, Slice, State};
 use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
 use smallvec::{smallvec, SmallVec};
@@ -16,6 +16,9 @@ const MAX_ENDS: usize = 100;
 
 /// Waiters that are told together that they are sent away.
 const MAX_RELEASES: usize = 250;
+
+/// Queues whose slot is looked at together.
+const MAX_SLOT_LOOKS: usize = 500;
 
 /// What a waiter reads that is sent away because this node does not act any more.
 const UNBLOCKED: &str =
@@ -30,13 +33,12 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
         return Err("DQDISABLED dq.enabled is no".into());
     }
     let mut next_claimable: SmallVec<[_; 1]> = smallvec![None; queues.len()];
-    for place in NODE.order_of(ctx, queues, wanted.order) {
+    let round = || NODE.round_of(wanted.order, |index| index.find(ctx.db(), queues[0].as_bytes()));
+    for place in places(queues.len(), round().as_deref()) {
         match NODE.claim_now(ctx, &queues[place], wanted)? {
             Outcome::Nothing { until } => next_claimable[place] = until,
             Outcome::Jobs(claimed) => {
-                if wanted.order == Order::Rotate {
-                    NODE.note_turn(ctx, queues, place);
-                }
+                note_turn(round().as_deref(), place);
                 claimed.count();
                 (wanted.reply)(ctx, &claimed);
                 return Ok(());
@@ -50,13 +52,23 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     Ok(())
 }
 
+/// The places of `count` queues in the order in which they are looked at.
+fn places(count: usize, round: Option<&State>) -> impl Iterator<Item = usize> {
+    let first = round.map_or(0, |state| state.next_turn.get() % count);
+    (0..count).map(move |step| (first + step) % count)
+}
+
+/// The next rotating claim of these queues begins behind the one that has just given jobs.
+fn note_turn(round: Option<&State>, place: usize) {
+    if let Some(state) = round {
+        state.next_turn.set(place + 1);
+    }
+}
+
 fn release(ctx: &Ctx) {
     NODE.release_alarm.fired();
     NODE.tell_leaving(ctx);
 }
-
-/// Queues whose slot is looked at together.
-const MAX_SLOT_LOOKS: usize = 500;
 
 /// What one queue has for a claim.
 enum Outcome {
@@ -80,23 +92,11 @@ pub fn give_back(claimed: Claimed) {
 }
 
 impl Node {
-    /// The places of `queues` in the order in which they are looked at.
-    fn order_of(&self, ctx: &Ctx, queues: &[QueueName], order: Order) -> impl Iterator<Item = usize> {
-        let count = queues.len();
-        let first = match order {
-            Order::Strict => 0,
-            Order::Rotate => {
-                let index = self.index.borrow();
-                index.find(ctx.db(), queues[0].as_bytes()).map_or(0, |known| known.state.next_turn.get() % count)
-            }
-        };
-        (0..count).map(move |step| (first + step) % count)
-    }
-
-    /// The next rotating claim of these queues begins behind the one that has just given jobs.
-    fn note_turn(&self, ctx: &Ctx, queues: &[QueueName], place: usize) {
-        if let Some(known) = self.index.borrow().find(ctx.db(), queues[0].as_bytes()) {
-            known.state.next_turn.set(place + 1);
+    /// The queue that remembers, of claims that name it first, whose turn it is; none where claims do not rotate.
+    fn round_of(&self, order: Order, first: impl FnOnce(&Index) -> Option<&Known>) -> Option<Rc<State>> {
+        match order {
+            Order::Strict => None,
+            Order::Rotate => first(&self.index.borrow()).map(|known| Rc::clone(&known.state)),
         }
     }
 
@@ -179,22 +179,14 @@ impl Node {
             let waiter = waiters.get(ticket)?;
             (Rc::clone(&waiter.queues), waiter.wanted)
         };
-        let first = match wanted.order {
-            Order::Strict => 0,
-            Order::Rotate => self.index.borrow().get(queues[0])?.state.next_turn.get(),
-        };
-        for step in 0..queues.len() {
-            let place = (first + step) % queues.len();
+        let round = self.round_of(wanted.order, |index| index.get(queues[0]));
+        for place in places(queues.len(), round.as_deref()) {
             let has_turn = queues[place] == job.number || self.is_to_serve(queues[place], job.now);
             if !has_turn || self.first_in_line(queues[place]) != Some(ticket) {
                 continue;
             }
             if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
-                if wanted.order == Order::Rotate {
-                    if let Some(known) = self.index.borrow().get(queues[0]) {
-                        known.state.next_turn.set(place + 1);
-                    }
-                }
+                note_turn(round.as_deref(), place);
                 return Some(claimed);
             }
         }
@@ -235,9 +227,7 @@ impl Node {
     }
 
     pub(super) fn release_if_held_back(&self, ctx: &Ctx) {
-        if self.release_alarm.is_held_back() {
-            self.release_alarm.arm(ctx, 0, release);
-        }
+        self.release_alarm.rearm_if_held_back(ctx, release);
     }
 
     /// Tells the next few of those who are sent away.

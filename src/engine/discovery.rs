@@ -165,6 +165,7 @@ impl Events for ServerEvents {
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
+        NODE.index.borrow().named(key).for_each(|known| known.state.header_holds.set(false));
         if !NODE.is_acting() {
             return;
         }
@@ -172,9 +173,6 @@ impl Events for ServerEvents {
             KeyEvent::Came => names::queue_of(key).map(|(name, _)| name.as_bytes()),
             KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
         };
-        if let Some(known) = name.and_then(|name| NODE.index.borrow().find(db, name).cloned()) {
-            known.state.is_marked.set(false);
-        }
         if let Some(name) = name {
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));

@@ -52,6 +52,11 @@ impl Index {
         self.by_name.get(&db)?.get(name)
     }
 
+    /// The queues of that name, one a database.
+    pub fn named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a Known> {
+        self.by_name.values().filter_map(move |names| names.get(name))
+    }
+
     pub fn get(&self, number: QueueNumber) -> Option<&Known> {
         self.by_number.get(&number)
     }

@@ -143,7 +143,7 @@ impl Node {
         self.clock.restart();
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
-        self.index.borrow().all().for_each(|known| known.state.leases.clear());
+        self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         self.start(ctx);
     }
 
@@ -161,6 +161,7 @@ impl Node {
     /// Acts no more: nobody waits, and no turn comes.
     fn stand_down(&self, ctx: &Ctx) {
         self.stands_down.set(true);
+        self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);
         self.release_all(ctx);

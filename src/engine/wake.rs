@@ -14,10 +14,7 @@ pub struct Alarm(RefCell<Option<(TimerHandle, u64)>>);
 impl Alarm {
     /// Arms the timer, in place of one that is armed.
     pub fn arm(&self, ctx: &Ctx, in_ms: u64, call: fn(&Ctx)) {
-        self.replace(ctx, TimerHandle::arm(ctx, in_ms, call), in_ms);
-    }
-
-    fn replace(&self, ctx: &Ctx, timer: TimerHandle, in_ms: u64) {
+        let timer = TimerHandle::arm(ctx, in_ms, call);
         let before = self.0.borrow_mut().replace((timer, boot_us().saturating_add(in_ms * 1000)));
         if let Some((timer, _)) = before {
             timer.stop(ctx);
@@ -35,6 +32,13 @@ impl Alarm {
 
     pub fn is_held_back(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(|(_, due)| boot_us().saturating_sub(*due) > HELD_BACK_US)
+    }
+
+    /// Arms the timer anew, to fire at once, where a step of the wall clock holds it back.
+    pub fn rearm_if_held_back(&self, ctx: &Ctx, call: fn(&Ctx)) {
+        if self.is_held_back() {
+            self.arm(ctx, 0, call);
+        }
     }
 
     pub fn stop(&self, ctx: &Ctx) {

@@ -14,16 +14,18 @@ pub(super) const PAUSED: &[u8] = b"paused";
 
 impl Queue<'_> {
     pub(super) fn header_is_ours(&mut self) -> bool {
-        if !self.header.exists() || self.state.is_marked.get() {
-            return true;
-        }
-        self.state.is_marked.set(self.header.has(&self.state.keys.mark));
-        self.state.is_marked.get()
+        !self.header.exists() || self.header.has(&self.state.keys.mark)
+    }
+
+    /// Whether the header is there and says what is remembered of it, so that nobody has to look. A slot of a cluster can
+    /// leave and come back without a word.
+    pub(super) fn header_is_known(&self) -> bool {
+        !self.cluster && self.state.header_holds.get()
     }
 
     /// Makes the header where there is none: as it was last known where the queue has jobs, else a fresh one.
     pub(super) fn make_header(&mut self) {
-        if self.header.exists() {
+        if self.header_is_known() || self.header.exists() {
             return;
         }
         if !self.jobs.exists() {
@@ -37,14 +39,16 @@ impl Queue<'_> {
             self.header.put(&self.state.keys.paused, since.clone());
         }
         self.state.header.replace(Header { made: Some(made), ..known });
+        self.state.header_holds.set(true);
     }
 
-    /// Remembers the header as it is, for the day that it is taken away.
+    /// Remembers the header as it is, for the next look and for the day that it is taken away.
     pub fn learn_header(&mut self) {
         if self.header.exists() {
             let known =
                 Header { made: self.header.get(&Text::new(MADE)), paused: self.header.get(&self.state.keys.paused) };
             self.state.header.replace(known);
+            self.state.header_holds.set(true);
         }
     }
 
@@ -54,10 +58,10 @@ impl Queue<'_> {
 
     /// Whether nothing is to be claimed. A header that was taken away counts as it was last known.
     pub fn is_paused(&mut self) -> bool {
-        if self.header.exists() {
+        if !self.header_is_known() && self.header.exists() {
             return self.header.has(&self.state.keys.paused);
         }
-        self.jobs.exists() && self.state.header.borrow().paused.is_some()
+        self.state.header.borrow().paused.is_some() && (self.header_is_known() || self.jobs.exists())
     }
 
     /// PAUSE: makes the header where there is none.
@@ -85,6 +89,7 @@ impl Queue<'_> {
     pub fn restore_header(&mut self) -> bool {
         let lost = !self.header.exists() && self.jobs.exists();
         if lost {
+            self.state.header_holds.set(false);
             self.make_header();
             self.state.metrics.headers_remade.add(1);
         }
@@ -97,6 +102,7 @@ impl Queue<'_> {
         if self.has_companions() || self.is_paused() {
             return false;
         }
+        self.state.header_holds.set(false);
         for field in [MARK, MADE] {
             self.header.remove(&Text::new(field));
         }

@@ -57,6 +57,7 @@ pub struct Queue<'a> {
     state: &'a State,
     /// Queue time of the step, in µs.
     now_us: u64,
+    cluster: bool,
     header: HashKey<'a>,
     due: ZsetKey<'a>,
     leased: ZsetKey<'a>,
@@ -72,20 +73,25 @@ impl<'a> Queue<'a> {
     /// Opens the queue to change what is in `reach`, or refuses it as it stands: a key of another type, a key that is on
     /// its way.
     pub fn open(scene: Scene<'a>, state: &'a State, reach: Reach) -> Result<Queue<'a>, Fault> {
-        Queue::new(scene, state, Purpose::Change).checked(scene.cluster, reach)
+        let mut queue = Queue::new(scene, state, Purpose::Change).checked(reach)?;
+        if reach.has_header() && !state.header_holds.get() {
+            queue.learn_header();
+        }
+        Ok(queue)
     }
 
     /// As `open`, for a step that changes nothing.
     pub fn look(scene: Scene<'a>, state: &'a State) -> Result<Queue<'a>, Fault> {
-        Queue::new(scene, state, Purpose::Look).checked(scene.cluster, Reach::ALL)
+        Queue::new(scene, state, Purpose::Look).checked(Reach::ALL)
     }
 
-    fn new(Scene { ctx, now_us, .. }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {
+    fn new(Scene { ctx, now_us, cluster }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {
         let keys = &state.keys;
         Queue {
             ctx,
             state,
             now_us,
+            cluster,
             header: HashKey::new(ctx, &keys.header, purpose),
             due: ZsetKey::new(ctx, &keys.due, purpose),
             leased: ZsetKey::new(ctx, &keys.leased, purpose),
@@ -98,9 +104,9 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn checked(mut self, cluster: bool, reach: Reach) -> Result<Queue<'a>, Fault> {
+    fn checked(mut self, reach: Reach) -> Result<Queue<'a>, Fault> {
         self.check(reach)?;
-        if cluster && self.lacks_a_companion() {
+        if self.cluster && self.lacks_a_companion() {
             self.ctx.exists(&self.state.keys.companions()).map_err(|_| Fault::TryAgain)?;
         }
         Ok(self)

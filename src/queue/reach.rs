@@ -8,6 +8,8 @@ pub struct Reach(u8);
 
 impl Reach {
     const HEADER: u8 = 1;
+    /// The header, unless it is known to be as it is remembered.
+    const UNKNOWN_HEADER: u8 = 1 << 7;
     const DUE: u8 = 1 << 1;
     const LEASED: u8 = 1 << 2;
     const JOBS: u8 = 1 << 3;
@@ -16,11 +18,11 @@ impl Reach {
     const DEAD_AT: u8 = 1 << 6;
 
     /// Jobs are made, under ids of the server's.
-    pub const PUSH: Reach = Reach(Reach::HEADER | Reach::DUE | Reach::JOBS);
+    pub const PUSH: Reach = Reach(Reach::UNKNOWN_HEADER | Reach::DUE | Reach::JOBS);
     /// Jobs are made, some under their callers' ids.
     pub const PUSH_OWN: Reach = Reach(Reach::PUSH.0 | Reach::LEASED | Reach::IDS);
     /// Due jobs are leased.
-    pub const CLAIM: Reach = Reach(Reach::HEADER | Reach::DUE | Reach::LEASED | Reach::JOBS);
+    pub const CLAIM: Reach = Reach(Reach::UNKNOWN_HEADER | Reach::DUE | Reach::LEASED | Reach::JOBS);
     /// Leases are ended, and jobs and letters taken away.
     pub const FINISH: Reach = Reach(Reach::DUE | Reach::LEASED | Reach::JOBS);
     /// Everything, as a look at the whole queue does, and each step that may make a dead letter.
@@ -29,12 +31,21 @@ impl Reach {
     fn has(self, key: u8) -> bool {
         self.0 & key != 0
     }
+
+    /// Whether the step goes by what the header says.
+    pub(super) fn has_header(self) -> bool {
+        self.has(Reach::HEADER | Reach::UNKNOWN_HEADER)
+    }
 }
 
 impl Queue<'_> {
     /// Refuses the queue where a key in reach is not what it should be.
     pub fn check(&mut self, reach: Reach) -> Result<(), Fault> {
-        let hashes = [(Reach::HEADER, &mut self.header), (Reach::JOBS, &mut self.jobs), (Reach::DEAD, &mut self.dead)];
+        let header = reach.has(Reach::HEADER) || reach.has(Reach::UNKNOWN_HEADER) && !self.header_is_known();
+        if header && (self.header.check().is_err() || !self.header_is_ours()) {
+            return Err(Fault::WrongType);
+        }
+        let hashes = [(Reach::JOBS, &mut self.jobs), (Reach::DEAD, &mut self.dead)];
         let zsets = [
             (Reach::DUE, &mut self.due),
             (Reach::LEASED, &mut self.leased),
@@ -42,8 +53,7 @@ impl Queue<'_> {
             (Reach::DEAD_AT, &mut self.dead_at),
         ];
         let right = hashes.into_iter().all(|(key, hash)| !reach.has(key) || hash.check().is_ok())
-            && zsets.into_iter().all(|(key, zset)| !reach.has(key) || zset.check().is_ok())
-            && (!reach.has(Reach::HEADER) || self.header_is_ours());
+            && zsets.into_iter().all(|(key, zset)| !reach.has(key) || zset.check().is_ok());
         right.then_some(()).ok_or(Fault::WrongType)
     }
 }

@@ -61,8 +61,8 @@ pub struct State {
     pub last_change: Cell<u64>,
     /// The header as it was last known.
     pub header: RefCell<Header>,
-    /// Whether the header was seen with its mark, and no key of the queue came or went since by another hand.
-    pub is_marked: Cell<bool>,
+    /// Whether the key still says what `header` does: nothing was told since of a key of that name that came or went.
+    pub header_holds: Cell<bool>,
     /// Queue time of the last RESUME, in ms.
     pub resumed_at: Cell<u64>,
     /// Whether an id was met that is of a time yet to come, so that one to be made may be taken.
@@ -80,18 +80,23 @@ impl State {
             last_claim: Cell::new(now),
             last_change: Cell::new(now),
             header: RefCell::default(),
-            is_marked: Cell::new(false),
+            header_holds: Cell::new(false),
             resumed_at: Cell::new(0),
             ids_are_ahead: Cell::new(false),
             next_turn: Cell::new(0),
         }
     }
 
+    /// Others may change the keys from now on, or did.
+    pub fn forget_what_may_change(&self) {
+        self.header_holds.set(false);
+        self.leases.clear();
+    }
+
     /// The keys are others now: nothing that was known of them holds.
     pub fn forget_keys(&self) {
         self.header.replace(Header::default());
-        self.is_marked.set(false);
-        self.leases.clear();
+        self.forget_what_may_change();
         self.resumed_at.set(0);
         self.next_turn.set(0);
     }

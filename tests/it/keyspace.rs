@@ -293,3 +293,64 @@ fn every_write_counts_for_save_points_and_watch() {
     let job = q.claim_with(args!["LEASE", 200]).remove(0);
     watched(vec![due, leased], &mut q, &mut |q| q.wait_lapse(&job.id));
 }
+
+/// Puts a header that says "paused" in place of the one of `q`, by a command that is no command of the module.
+type Swap = (&'static str, fn(&mut Queue));
+
+const HEADER_SWAPS: [Swap; 8] = [
+    ("RENAME", |q| q.raw(args!["RENAME", "aside", "q"])),
+    ("COPY", |q| assert_eq!(q.raw::<i64>(args!["COPY", "aside", "q", "REPLACE"]), 1)),
+    ("RESTORE", |q| {
+        let dump: Vec<u8> = q.raw(args!["DUMP", "aside"]);
+        q.raw(args!["RESTORE", "q", 0, dump, "REPLACE"])
+    }),
+    ("MOVE", |q| {
+        q.raw::<()>(args!["COPY", "aside", "q", "DB", 1]);
+        let mut pipe = redis::pipe();
+        pipe.cmd("DEL").arg("q").cmd("SELECT").arg(1).cmd("MOVE").arg("q").arg(0).cmd("SELECT").arg(0);
+        let (_, _, moved, _): (i64, (), i64, ()) = pipe.query(&mut q.con).expect("the key moves");
+        assert_eq!(moved, 1);
+    }),
+    ("EXEC", |q| {
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("DQ.STATS").arg("q").cmd("DEL").arg("q").cmd("RENAME").arg("aside").arg("q");
+        pipe.exec(&mut q.con).expect("all is done");
+    }),
+    ("EVAL", |q| {
+        let script = "redis.call('DEL', 'q') redis.call('RENAME', 'aside', 'q')";
+        q.raw(args!["EVAL", script, 2, "aside", "q"])
+    }),
+    ("SWAPDB", |q| {
+        for companion in ["", "due", "leased", "jobs"] {
+            let key = if companion.is_empty() { b"q".to_vec() } else { q.key(companion) };
+            let source = if companion.is_empty() { b"aside".to_vec() } else { key.clone() };
+            q.raw::<i64>(args!["COPY", source, key, "DB", 1]);
+        }
+        q.raw(args!["SWAPDB", 0, 1])
+    }),
+    ("DEBUG RELOAD", |q| {
+        q.raw::<()>(args!["RENAME", "aside", "q"]);
+        q.raw(args!["DEBUG", "RELOAD"])
+    }),
+];
+
+#[test]
+fn what_is_remembered_of_a_header_goes_with_it() {
+    for (how, swap) in HEADER_SWAPS {
+        let server = Server::builder().line("enable-debug-command yes").start();
+        let mut q = server.queue("q");
+        q.push_and_claim("held");
+        q.push("x");
+        q.unwatched();
+        let mut other = server.queue("other");
+        ok!(other, "PAUSE");
+        q.raw::<()>(args!["RENAME", "other", "aside"]);
+        swap(&mut q);
+        assert_eq!(q.stat("paused"), 1, "{how}");
+        assert!(q.claim_n(1).is_empty(), "{how}: a job of a paused queue was claimed");
+        ok!(q, "PUSH", "y");
+        assert!(q.claim_n(1).is_empty(), "{how}: a push made the queue forget its pause");
+        ok!(q, "RESUME");
+        assert_eq!(q.claim_n(2).len(), 2, "{how}");
+    }
+}
