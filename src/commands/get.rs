@@ -18,7 +18,7 @@ use crate::core::life;
 use crate::core::names::QueueName;
 use crate::core::record::Job;
 use crate::engine;
-use crate::queue::{lease_of, policy_of, Place};
+use crate::queue::{lease_of, policy_of, JobState, Place};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
 use crate::trampoline;
 
@@ -50,8 +50,14 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
         return Ok(());
     };
     let job = view.job().ok_or_else(|| crate::queue::Fault::BadRecord.to_string())?;
-    let mut fields = of_job(id, view.place, &job);
-    fields.extend(of_place(view.place));
+    reply_job(ctx, id, view.place, &job);
+    Ok(())
+}
+
+/// Writes the map of one job.
+pub fn reply_job(ctx: &Ctx, id: &[u8], place: Place, job: &Job) {
+    let mut fields = of_job(id, place, job);
+    fields.extend(of_place(place));
     fields.extend(
         [("error", job.error), ("stack", job.stack)]
             .into_iter()
@@ -66,7 +72,6 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             Value::Nil => ctx.reply_null(),
         }
     }
-    Ok(())
 }
 
 fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, &'a [u8]), ArgError> {
@@ -77,18 +82,12 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, &'a [u8]), ArgE
 
 fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>) -> Vec<(&'static str, Value<'a>)> {
     let policy = policy_of(job);
-    let state: &[u8] = match place {
-        Place::Ready { .. } => b"ready",
-        Place::Delayed { .. } => b"delayed",
-        Place::Leased { .. } => b"leased",
-        Place::Dead { .. } => b"dead",
-        Place::Nowhere => b"lost",
-    };
+    let state = place.state().map_or("lost", JobState::name);
     let pushed_at = job.birth.or_else(|| ids::decode(id)).map(ids::ms_of);
     let count = |count: u32| Value::Integer(u64::from(count));
     vec![
         ("id", Value::Bytes(id)),
-        ("state", Value::Bytes(state)),
+        ("state", Value::Bytes(state.as_bytes())),
         ("payload", Value::Bytes(job.payload)),
         ("attempt", count(life::attempt(job))),
         ("failures", count(job.failures)),

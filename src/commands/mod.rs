@@ -1,6 +1,7 @@
 //! The commands, a file each. A handler parses, asks the queue, and replies; the comment on its file is its manual page.
 
 mod ack;
+mod cancel;
 mod check;
 mod claim;
 mod extend;
@@ -10,8 +11,12 @@ mod mclaim;
 mod mpush;
 mod options;
 mod pause;
+mod peek;
+mod purge;
 mod push;
 mod release;
+mod replay;
+mod reschedule;
 mod resume;
 mod retry;
 mod stats;
@@ -19,7 +24,7 @@ mod stats;
 use crate::redis::Command;
 
 /// Every command of the module.
-pub const ALL: [&Command; 14] = [
+pub const ALL: [&Command; 19] = [
     &push::COMMAND,
     &mpush::COMMAND,
     &claim::COMMAND,
@@ -29,9 +34,14 @@ pub const ALL: [&Command; 14] = [
     &retry::COMMAND,
     &release::COMMAND,
     &fail::COMMAND,
-    &pause::COMMAND,
-    &resume::COMMAND,
     &stats::COMMAND,
     &get::COMMAND,
+    &peek::COMMAND,
+    &cancel::COMMAND,
+    &reschedule::COMMAND,
+    &replay::COMMAND,
+    &purge::COMMAND,
+    &pause::COMMAND,
+    &resume::COMMAND,
     &check::COMMAND,
 ];

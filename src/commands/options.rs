@@ -5,9 +5,10 @@ use crate::core::ids::{valid_caller_id, MAX_CALLER_ID};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
-use crate::queue::{Due, NewJob, Taking};
+use crate::queue::{Due, JobState, NewJob, Taking};
 use crate::redis::{Ctx, Text};
 use crate::settings::{self, DAY};
+use std::collections::HashSet;
 
 /// The most receipts, ids or jobs that one command takes or gives.
 pub const MAX_LIST: usize = 1000;
@@ -45,6 +46,15 @@ pub fn receipts(list: &[&[u8]]) -> Result<Vec<Receipt>, ArgError> {
     list.iter().map(|arg| receipt(arg)).collect()
 }
 
+/// One id or more, up to the end, each once.
+pub fn ids(list: &[&[u8]]) -> Result<Vec<Text>, ArgError> {
+    if list.is_empty() || list.len() > MAX_LIST {
+        return Err(ArgError::new(format_args!("the number of ids must be from 1 to {MAX_LIST}")));
+    }
+    let mut met = HashSet::new();
+    Ok(list.iter().filter(|id| met.insert(**id)).map(|id| Text::new(id)).collect())
+}
+
 pub fn lease(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
     args::duration(option, arg, 1, settings::MAX_LEASE.get())
 }
@@ -53,8 +63,15 @@ pub fn delay(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
     args::delay(option, arg, settings::MAX_DELAY.get())
 }
 
+/// The name of a state, in any case of letters.
+pub fn state(arg: &[u8]) -> Result<JobState, ArgError> {
+    JobState::ALL.into_iter().find(|state| args::is(arg, state.name())).ok_or_else(|| {
+        ArgError::new(format_args!("STATE must be ready, delayed, leased or dead, not '{}'", printable(arg)))
+    })
+}
+
 /// The queue time of a system time in ms, not too far ahead.
-fn due_at(ctx: &Ctx, arg: &[u8]) -> Result<Due, ArgError> {
+pub fn due_at(ctx: &Ctx, arg: &[u8]) -> Result<Due, ArgError> {
     let at = engine::queue_time_of(ctx, args::unix_ms("AT", arg)?);
     let most = settings::MAX_DELAY.get();
     if at.saturating_sub(engine::now(ctx)) > most {

@@ -10,7 +10,11 @@
 //! `failed` (dead by FAIL or by used-up retries), `lapsed`, `stale-receipts`, `stale-purged`, `stale-held` (that the
 //! last purge had to leave because there was no room for dead letters), `dead-evicted`, `replayed`, `cancelled`; how
 //! long after its due time a job was claimed, `lateness-p50-us`, `lateness-p99-us`, `lateness-max-us`, to two digits;
-//! `dangling`: index entries that were met without a readable job; `headers-remade`.
+//! `dangling`: index entries that were met without a readable job; `headers-remade`;
+//! `rescheduled`, `purged` (by PURGE).
+//!
+//! Then, again of now: `rescheduling`, `purging` and `replaying`, jobs that a RESCHEDULE ALL, a PURGE or a
+//! REPLAY ALL has still to look at.
 //!
 //! Errors: `WRONGTYPE`.
 //!
@@ -49,8 +53,9 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 29] {
+fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 34] {
     let counted = &state.metrics;
+    let under_way = state.under_way();
     let far_alarm = settings::FAR_ALARM.limit().is_some_and(|alarm| now.far >= alarm);
     [
         ("ready", now.ready),
@@ -82,5 +87,10 @@ fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 
         ("lateness-max-us", counted.lateness.max()),
         ("dangling", counted.dangling.get()),
         ("headers-remade", counted.headers_remade.get()),
+        ("rescheduled", counted.rescheduled.get()),
+        ("purged", counted.purged.get()),
+        ("rescheduling", under_way.rescheduling),
+        ("purging", under_way.purging),
+        ("replaying", under_way.replaying),
     ]
 }

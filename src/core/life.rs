@@ -153,6 +153,17 @@ pub fn lapse(job: &mut Job, policy: &Policy, random: u64) -> Next {
     Next::Due { in_ms }
 }
 
+/// REPLAY: the job of a dead letter begins anew. A stale one never failed, and goes on as it was.
+///
+/// The claims go on counting, so that no receipt of its earlier life acts on it.
+pub fn revive(letter: Letter) -> Job {
+    let job = Job { late: false, ..letter.job };
+    match letter.reason {
+        Reason::Stale => job,
+        _ => Job { failures: 0, lapses: 0, releases: 0, ..job },
+    }
+}
+
 /// EXTEND with a late receipt: the claim runs again as if its lease had not ended.
 pub fn take_back(job: &mut Job) {
     job.claims = job.claims.saturating_sub(1);
@@ -223,6 +234,22 @@ mod tests {
 
     fn job(claims: u32, late: bool) -> Job<'static> {
         Job { claims, late, ..Job::default() }
+    }
+
+    #[test]
+    fn a_replayed_job_counts_from_zero_and_no_receipt_acts_on_it() {
+        for reason in Reason::ALL {
+            let dead = Job { failures: 3, lapses: 2, releases: 1, error: Some(b"e"), ..job(7, true) };
+            let revived = revive(Letter { reason, job: dead.clone() });
+            let counts = if reason == Reason::Stale { (3, 2, 1) } else { (0, 0, 0) };
+            assert_eq!((revived.failures, revived.lapses, revived.releases), counts);
+            assert_eq!((revived.claims, revived.error), (7, dead.error));
+            for claim in 0..8 {
+                for place in [Place::Due, Place::Leased] {
+                    assert_eq!(standing(&revived, place, &receipt(None, claim)), Standing::Stale);
+                }
+            }
+        }
     }
 
     #[test]

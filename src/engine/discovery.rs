@@ -160,7 +160,7 @@ impl Events for ServerEvents {
         // Looks at the clock, where no command does.
         NODE.now(ctx);
         NODE.turn_if_held_back(ctx);
-        NODE.check_if_held_back(ctx);
+        NODE.walk_if_held_back(ctx);
         NODE.release_if_held_back(ctx);
     }
 
@@ -174,6 +174,9 @@ impl Events for ServerEvents {
             KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
         };
         if let Some(name) = name {
+            if let Some(known) = NODE.index.borrow().find(db, name) {
+                known.state.end_bulk();
+            }
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));
         }

@@ -20,12 +20,18 @@ pub enum Task {
     Leases(QueueNumber),
     /// Stale jobs, free ids, old letters, a header that went missing or is of no more use.
     Upkeep(QueueNumber),
+    /// Work on very many jobs goes on.
+    Bulk(QueueNumber),
 }
 
 impl Task {
     pub fn number(self) -> QueueNumber {
         match self {
-            Task::Meet(number) | Task::Serve(number) | Task::Leases(number) | Task::Upkeep(number) => number,
+            Task::Meet(number)
+            | Task::Serve(number)
+            | Task::Leases(number)
+            | Task::Upkeep(number)
+            | Task::Bulk(number) => number,
         }
     }
 }
@@ -101,8 +107,8 @@ impl Index {
             if let Some(names) = self.by_name.get_mut(&known.db) {
                 names.remove(known.state.name());
             }
-            for task in [Task::Meet(number), Task::Serve(number), Task::Leases(number), Task::Upkeep(number)] {
-                self.schedule.remove(&task);
+            for task in [Task::Meet, Task::Serve, Task::Leases, Task::Upkeep, Task::Bulk] {
+                self.schedule.remove(&task(number));
             }
         }
     }

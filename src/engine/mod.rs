@@ -3,6 +3,7 @@
 
 mod alerts;
 mod availability;
+mod bulk;
 mod checks;
 mod claims;
 mod discovery;
@@ -13,7 +14,9 @@ mod time;
 mod turn;
 mod waiters;
 mod wake;
+mod walks;
 
+pub use bulk::{change_all, replay_all};
 pub use checks::begin as begin_check;
 pub use claims::claim;
 pub use discovery::ServerEvents;
@@ -27,7 +30,6 @@ use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
 use availability::Availability;
-use checks::LongCheck;
 use claims::{give_back, waiter_left};
 use discovery::Discovery;
 use index::{Index, Task};
@@ -38,6 +40,7 @@ use std::rc::Rc;
 use time::Clock;
 use waiters::{Waiter, Waiters};
 use wake::{Alarm, Wake};
+use walks::LongWalk;
 
 /// How often the clocks are looked at, and whether writes are taken, in ms.
 const HEARTBEAT_MS: u64 = 1000;
@@ -59,9 +62,9 @@ struct Node {
     leaving: RefCell<BTreeMap<WaitKey, Waiter>>,
     /// Jobs of clients that were gone before they could be told.
     untold: RefCell<Vec<Claimed>>,
-    /// Walks of DQ.CHECK under way.
-    checks: RefCell<Vec<LongCheck>>,
-    check_alarm: Alarm,
+    /// Walks under way that clients wait for.
+    walks: RefCell<Vec<LongWalk>>,
+    walk_alarm: Alarm,
     release_alarm: Alarm,
     wake: Wake,
     /// Whether the server has called since it loaded the module.
@@ -90,8 +93,8 @@ impl Node {
             waiters: RefCell::default(),
             leaving: RefCell::default(),
             untold: RefCell::default(),
-            checks: RefCell::default(),
-            check_alarm: Alarm::default(),
+            walks: RefCell::default(),
+            walk_alarm: Alarm::default(),
             release_alarm: Alarm::default(),
             wake: Wake::default(),
             begun: Cell::new(false),
@@ -165,6 +168,7 @@ impl Node {
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);
         self.release_all(ctx);
+        self.end_bulk();
         self.untold.borrow_mut().clear();
         self.sleep_on(ctx);
     }

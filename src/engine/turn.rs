@@ -155,6 +155,7 @@ impl Node {
         let next = match task {
             Task::Leases(_) => self.end_leases(job, &mut queue, slice),
             Task::Upkeep(_) => self.look_over(job, &mut queue, slice),
+            Task::Bulk(_) => self.go_on_with_bulk(job, &mut queue, slice),
             Task::Meet(_) | Task::Serve(_) => self.meet(job, &mut queue),
         };
         self.set_by_step(job.number, &queue);

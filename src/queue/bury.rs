@@ -22,6 +22,7 @@ impl Queue<'_> {
     fn put_letter(&mut self, id: &Text, letter: &Encoded) {
         self.make_room_for(id);
         self.dead.put(id, Text::of_parts(letter.parts()));
+        self.state.arrivals.dead.note(id);
         self.dead_at.put(id, self.now());
         self.state.metrics.buried.add(1);
         self.unindex(id);

@@ -80,6 +80,7 @@ impl Queue<'_> {
         for job in &mut taken {
             self.due.remove(&job.id);
             let ends_at = self.after(job.lease_ms);
+            self.state.arrivals.leased.note(&job.id);
             self.lease(&job.id, ends_at);
             self.remember_lease(job, ends_at);
             job.late_us = self.now_us.saturating_sub(job.due_at.saturating_mul(1000));

@@ -16,6 +16,8 @@ pub enum Fault {
     BadRecord,
     /// The walk over a large queue needs a client that can wait.
     CannotWait,
+    /// This node acts no more, or the queue's keys are others.
+    GivenUp,
 }
 
 impl fmt::Display for Fault {
@@ -28,8 +30,9 @@ impl fmt::Display for Fault {
             Fault::Full { max } => write!(f, "DQFULL the queue is at its max-length of {max} due and leased jobs"),
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
+            Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
             Fault::CannotWait => {
-                f.write_str("ERR the queue is too large for DQ.CHECK inside MULTI or a script, where nobody can wait")
+                f.write_str("ERR the queue is too large for that inside MULTI or a script, where nobody can wait")
             }
         }
     }

@@ -21,6 +21,7 @@ impl Queue<'_> {
             let Ok(mut job) = decoded(&record) else { return false };
             life::take_back(&mut job);
             self.due.remove(&id);
+            self.state.arrivals.leased.note(&id);
             self.write_record(&id, &job);
         }
         self.lease(&id, self.after(ms));

@@ -35,6 +35,8 @@ pub struct Metrics {
     pub dead_evicted: Counter,
     pub replayed: Counter,
     pub cancelled: Counter,
+    pub purged: Counter,
+    pub rescheduled: Counter,
     /// Jobs that became dead letters, for whatever reason.
     pub buried: Counter,
     /// Index entries that were met without a readable job.

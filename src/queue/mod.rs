@@ -1,36 +1,47 @@
 //! The state of one queue in its keys. Every change of a key happens in this room, together with its effect for the
 //! replicas and the AOF, and nowhere else.
 
+mod arrivals;
+mod bulk;
 mod bury;
+mod cancel;
 mod check;
 mod claim;
+mod clear;
 mod fault;
 mod finish;
 mod header;
 mod hold;
+mod job_state;
 mod lapse;
 mod leases;
 mod locate;
 mod metrics;
+mod peek;
 mod policy;
 mod purge;
 mod push;
 mod reach;
 mod read;
+mod replay;
+mod reschedule;
 mod retry;
 mod slice;
 mod state;
 
+pub use bulk::Bulk;
 pub use check::CheckWalk;
 pub use claim::Taken;
 pub use fault::Fault;
 pub use finish::FailNote;
+pub use job_state::JobState;
 pub use lapse::LapseReport;
 pub use policy::{lease_of, policy_of};
 pub use purge::PurgeReport;
 pub use push::{Due, NewJob, Pushed, Taking};
 pub use reach::Reach;
 pub use read::{Figures, Place};
+pub use replay::{Replay, ReplayAll, Replaying};
 pub use retry::Retried;
 pub use slice::{Progress, Slice};
 pub use state::State;
@@ -168,6 +179,7 @@ impl<'a> Queue<'a> {
     }
 
     fn put_due(&mut self, id: &Text, at: u64) {
+        self.state.arrivals.due.note(id);
         self.due.put(id, at);
         self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
     }

@@ -63,11 +63,7 @@ impl Queue<'_> {
             self.bury_record(id, Reason::Stale, record.as_bytes());
             return record.as_bytes().len();
         }
-        self.due.remove(id);
-        self.jobs.remove(id);
-        if self.ids.score(id).is_some() {
-            self.ids.remove(id);
-        }
+        self.remove_job(id);
         0
     }
 

@@ -1,6 +1,6 @@
 //! What a reader sees: the figures of the queue, one job.
 
-use super::{Fault, Queue};
+use super::{Fault, JobState, Queue};
 use crate::core::record::{Job, Letter, Reason};
 use crate::redis::Text;
 
@@ -37,6 +37,19 @@ pub enum Place {
     Nowhere,
 }
 
+impl Place {
+    /// The state as it is asked for; `None` of a job that is lost.
+    pub fn state(self) -> Option<JobState> {
+        match self {
+            Place::Ready { .. } => Some(JobState::Ready),
+            Place::Delayed { .. } => Some(JobState::Delayed),
+            Place::Leased { .. } => Some(JobState::Leased),
+            Place::Dead { .. } => Some(JobState::Dead),
+            Place::Nowhere => None,
+        }
+    }
+}
+
 /// One job or dead letter.
 pub struct View {
     pub place: Place,
@@ -49,6 +62,11 @@ impl View {
             Place::Dead { .. } => Letter::decode(self.bytes.as_bytes()).ok().map(|letter| letter.job),
             _ => Job::decode(self.bytes.as_bytes()).ok(),
         }
+    }
+
+    /// The bytes of its record.
+    pub fn len(&self) -> usize {
+        self.bytes.as_bytes().len()
     }
 }
 
@@ -83,15 +101,36 @@ impl Queue<'_> {
         Ok(Some(View { place: Place::Dead { died_at: self.dead_at.score(id), reason }, bytes }))
     }
 
-    fn place_of(&mut self, id: &Text) -> Place {
+    pub(super) fn place_of(&mut self, id: &Text) -> Place {
         if let Some(ends_at) = self.leased.score(id) {
             return Place::Leased { ends_at };
         }
-        match self.due.score(id) {
-            Some(due_at) if due_at <= self.now() => Place::Ready { due_at },
-            Some(due_at) => Place::Delayed { due_at },
-            None => Place::Nowhere,
+        self.due.score(id).map_or(Place::Nowhere, |due_at| self.place_of_due(due_at))
+    }
+
+    fn place_of_due(&self, due_at: u64) -> Place {
+        if due_at <= self.now() {
+            Place::Ready { due_at }
+        } else {
+            Place::Delayed { due_at }
         }
+    }
+
+    /// What an entry of the index of `state` stands for, `None` where it has no job that can be read.
+    pub(super) fn view_in(&mut self, state: Option<JobState>, id: &Text, score: f64) -> Option<View> {
+        let at = score as u64;
+        let view = match state {
+            Some(JobState::Dead) => {
+                let bytes = self.dead.get(id)?;
+                let reason = Letter::decode(bytes.as_bytes()).ok()?.reason;
+                View { place: Place::Dead { died_at: Some(at), reason }, bytes }
+            }
+            Some(JobState::Leased) => View { place: Place::Leased { ends_at: at }, bytes: self.jobs.get(id)? },
+            Some(JobState::Ready | JobState::Delayed) | None => {
+                View { place: self.place_of_due(at), bytes: self.jobs.get(id)? }
+            }
+        };
+        view.job().is_some().then_some(view)
     }
 
     /// The newest ids that a look at the ends of the indexes shows.

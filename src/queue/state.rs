@@ -1,12 +1,15 @@
 //! What this node remembers of a queue: the names of its keys and what was counted. None of it is needed to find a
 //! job again; the keys are the truth.
 
+use super::arrivals::Arrivals;
+use super::bulk::Bulk;
 use super::header::{MARK, PAUSED};
 use super::leases::Leases;
 use super::metrics::Metrics;
 use crate::core::names::{Companion, QueueName};
 use crate::redis::Text;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 /// The names of a queue's keys, as strings of the server, made once.
 pub struct Keys {
@@ -50,6 +53,14 @@ pub struct Header {
     pub paused: Option<Text>,
 }
 
+/// What came into the indexes since walks over them began.
+#[derive(Default)]
+pub struct IndexArrivals {
+    pub due: Rc<Arrivals>,
+    pub leased: Rc<Arrivals>,
+    pub dead: Rc<Arrivals>,
+}
+
 /// One queue in one database, as this node knows it.
 pub struct State {
     pub keys: Keys,
@@ -69,6 +80,9 @@ pub struct State {
     pub ids_are_ahead: Cell<bool>,
     /// The place at which the next rotating claim begins that names this queue first.
     pub next_turn: Cell<usize>,
+    /// Work on very many jobs that is under way.
+    pub bulk: RefCell<Vec<Bulk>>,
+    pub arrivals: IndexArrivals,
 }
 
 impl State {
@@ -84,6 +98,8 @@ impl State {
             resumed_at: Cell::new(0),
             ids_are_ahead: Cell::new(false),
             next_turn: Cell::new(0),
+            bulk: RefCell::default(),
+            arrivals: IndexArrivals::default(),
         }
     }
 
@@ -99,6 +115,17 @@ impl State {
         self.forget_what_may_change();
         self.resumed_at.set(0);
         self.next_turn.set(0);
+        self.end_bulk();
+    }
+
+    /// Whether work on very many jobs is under way.
+    pub fn has_bulk(&self) -> bool {
+        !self.bulk.borrow().is_empty()
+    }
+
+    /// What is under way ends where it is.
+    pub fn end_bulk(&self) {
+        self.bulk.borrow_mut().clear();
     }
 
     pub fn name(&self) -> &[u8] {

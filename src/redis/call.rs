@@ -34,6 +34,21 @@ impl CallReply {
         unsafe { text_of(self.0) }
     }
 
+    /// The string at `index` of an array, byte for byte; `None` where there is none.
+    fn member(&self, index: usize) -> Option<Text> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: as in `element`; of a string the server makes one that becomes ours, of anything else null.
+        unsafe {
+            let element = api!(RedisModule_CallReplyArrayElement(self.0, index));
+            if element.is_null() || api!(RedisModule_CallReplyType(element)) != raw::REDISMODULE_REPLY_STRING as i32 {
+                return None;
+            }
+            Some(Text::owned(api!(RedisModule_CreateStringFromCallReply(element))))
+        }
+    }
+
     /// The text at `index` of an array; `None` where there is none.
     fn element(&self, index: usize) -> Option<String> {
         if self.0.is_null() {
@@ -154,20 +169,43 @@ impl Ctx {
 
     /// ZCOUNT of the members whose score is over `above`.
     pub fn zcount_above(&self, zset: &Text, above: u64) -> i64 {
-        let min = format!("({above}");
-        // SAFETY: one string, one buffer with its length, one C string.
+        self.zcount(zset, &format!("({above}"), "+inf")
+    }
+
+    /// ZCOUNT from `min` to `max`, as the server spells them.
+    pub(super) fn zcount(&self, zset: &Text, min: &str, max: &str) -> i64 {
+        // SAFETY: one string, two buffers with their lengths.
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
                 c"ZCOUNT".as_ptr(),
-                c"sbcE".as_ptr(),
+                c"sbbE".as_ptr(),
                 zset.raw(),
                 min.as_ptr(),
                 min.len(),
-                c"+inf".as_ptr()
+                max.as_ptr(),
+                max.len()
             ))
         });
         reply.integer().ok().flatten().unwrap_or(0)
+    }
+
+    /// ZRANGE from one rank to another, both included: members and scores.
+    pub(super) fn zrange(&self, zset: &Text, from: i64, to: i64) -> Vec<(Text, f64)> {
+        // SAFETY: one string, two integers, one C string.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"ZRANGE".as_ptr(),
+                c"sllcE".as_ptr(),
+                zset.raw(),
+                from,
+                to,
+                c"WITHSCORES".as_ptr()
+            ))
+        });
+        let pair = |index| Some((reply.member(index)?, reply.element(index + 1)?.parse().ok()?));
+        (0..).step_by(2).map_while(pair).collect()
     }
 
     /// MEMORY USAGE of a key, in bytes; 0 where there is none.

@@ -171,6 +171,12 @@ impl<'a, T: Native> Key<'a, T> {
     pub fn len(&mut self) -> usize {
         self.slot.present().map_or(0, |_| self.slot.open().len())
     }
+
+    /// Closes the key, so that a command of the server may look at it, and says what that needs.
+    pub(super) fn close(&mut self) -> (&'a Ctx, &'a Text) {
+        self.slot.handle = None;
+        (self.slot.ctx, self.slot.name)
+    }
 }
 
 impl<T: Native> Scannable for Key<'_, T> {

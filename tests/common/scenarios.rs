@@ -159,6 +159,44 @@ pub const ALL: &[Scenario] = &[
         err!(q, "RETRY", &job.receipt);
         err!(q, "FAIL", &job.receipt);
     }),
+    ("cancel", |q| {
+        ok!(q, "PUSH", "x", "ID", "due", "DELAY", "1h");
+        ok!(q, "PUSH", "x", "ID", "leased");
+        q.claim();
+        let job = q.push_and_claim("x");
+        q.fail(&job.receipt);
+        q.push("stays");
+        assert_eq!(int(&ok!(q, "CANCEL", "due", "leased", job.id)), 3);
+    }),
+    ("reschedule", |q| {
+        for delay in ["0", "1h", "2h"] {
+            ok!(q, "PUSH", delay, "ID", delay, "DELAY", delay);
+        }
+        q.claim();
+        q.push("x");
+        assert_eq!(int(&ok!(q, "RESCHEDULE", "DELAY", "3h", "IDS", "0", "1h")), 1);
+        assert_eq!(int(&ok!(q, "RESCHEDULE", "DELAY", "4h", "ALL")), 3);
+    }),
+    ("purge", |q| {
+        for state in ["dead", "leased"] {
+            let job = q.push_and_claim(state);
+            if state == "dead" {
+                q.fail(&job.receipt);
+            }
+        }
+        ok!(q, "PUSH", "x", "ID", "ready");
+        ok!(q, "PUSH", "x", "DELAY", "1h");
+        assert_eq!(int(&ok!(q, "PURGE", "STATE", "ready", "leased", "dead")), 3);
+    }),
+    ("replay", |q| {
+        for id in ["a", "b", "c", "d"] {
+            ok!(q, "PUSH", "x", "ID", id);
+            let job = q.claim();
+            ok!(q, "FAIL", job.receipt, "ERROR", "e");
+        }
+        assert_eq!(int(&ok!(q, "REPLAY", "IDS", "c", "a")), 2);
+        assert_eq!(int(&ok!(q, "REPLAY", "DELAY", "1h", "SPREAD", "1h", "ALL")), 2);
+    }),
     ("ids-swept", |q| {
         q.raw::<()>(args!["CONFIG", "SET", "dq.purge-interval", 10]);
         for i in 0..10 {

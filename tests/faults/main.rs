@@ -7,6 +7,7 @@
 mod common;
 
 mod blocked;
+mod bulk;
 mod clock;
 mod crew;
 mod ping;

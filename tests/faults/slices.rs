@@ -15,7 +15,7 @@ use crate::{args, ok};
 const HOLD: Duration = Duration::from_secs(1);
 
 /// Claims `n` jobs, a thousand a command.
-fn claim_many(q: &mut Queue, n: usize, lease: &str) -> Vec<Job> {
+pub fn claim_many(q: &mut Queue, n: usize, lease: &str) -> Vec<Job> {
     let mut jobs = Vec::new();
     while jobs.len() < n {
         let more = q.claim_with(args!["COUNT", 1000.min(n - jobs.len()), "LEASE", lease]);
@@ -27,7 +27,7 @@ fn claim_many(q: &mut Queue, n: usize, lease: &str) -> Vec<Job> {
 
 /// Runs `act` while another client sends PING after PING.
 #[track_caller]
-fn pinged<T>(server: &Server, what: &str, act: impl FnOnce() -> T) -> T {
+pub fn pinged<T>(server: &Server, what: &str, act: impl FnOnce() -> T) -> T {
     let pinger = Pinger::begin(server);
     let done = act();
     let pings = pinger.end();

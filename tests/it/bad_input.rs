@@ -9,6 +9,29 @@ use crate::{args, err, ok};
 
 pub const COMPANIONS: [&str; 6] = ["due", "leased", "jobs", "ids", "dead", "dead:at"];
 
+/// The commands that change nothing.
+pub const READS: &[&str] = &["STATS", "GET", "PEEK", "CHECK"];
+
+/// All whose first argument is the queue.
+const NAMES: &[&str] = &[
+    "PUSH",
+    "MPUSH",
+    "CLAIM",
+    "ACK",
+    "RETRY",
+    "RELEASE",
+    "FAIL",
+    "EXTEND",
+    "STATS",
+    "GET",
+    "PEEK",
+    "CANCEL",
+    "RESCHEDULE",
+    "PURGE",
+    "REPLAY",
+    "CHECK",
+];
+
 /// Every command with arguments that would do something, given a receipt and an id.
 pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     vec![
@@ -25,6 +48,13 @@ pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)
         ("EXTEND", args![5000, receipt]),
         ("STATS", args![]),
         ("GET", args![id]),
+        ("PEEK", args![]),
+        ("RESCHEDULE", args!["DELAY", "1h", "IDS", id]),
+        ("RESCHEDULE", args!["DELAY", "1h", "ALL"]),
+        ("REPLAY", args!["DELAY", "1h", "IDS", id]),
+        ("REPLAY", args!["DELAY", "1h", "ALL"]),
+        ("CANCEL", args![id]),
+        ("PURGE", args!["STATE", "ready", "delayed", "leased", "dead"]),
         ("CHECK", args![]),
     ]
 }
@@ -205,10 +235,16 @@ fn too_few_arguments() {
         ("EXTEND", args![]),
         ("EXTEND", args![5]),
         ("GET", args![]),
+        ("CANCEL", args![]),
+        ("RESCHEDULE", args!["DELAY", 1]),
+        ("RESCHEDULE", args!["DELAY", 1, "IDS"]),
+        ("CANCEL", args!["STATE", "dead"]),
+        ("PURGE", args!["STATE"]),
+        ("REPLAY", args!["IDS"]),
     ] {
         assert_error(&q.err(name, words), "ERR", &[]);
     }
-    for name in ["PUSH", "MPUSH", "CLAIM", "ACK", "RETRY", "RELEASE", "FAIL", "EXTEND", "STATS", "GET", "CHECK"] {
+    for name in NAMES {
         let e = redis::cmd(&format!("DQ.{name}")).query::<redis::Value>(&mut q.con).expect_err("there is no queue");
         assert!(error_text(&e).contains("wrong number of arguments"), "{e}");
     }
@@ -339,15 +375,23 @@ fn noise_never_harms() {
         "%s%n",
         "1000",
         "RESULT",
+        "STATE",
+        "ALL",
+        "IDS",
+        "REASON",
+        "stale",
+        "SPREAD",
+        "dead",
+        "AFTER",
+        "0:x",
         &b"\0"[..],
         &b"\xff\xfe"[..],
         &held.receipt,
         &held.id
     ];
-    let names = ["PUSH", "MPUSH", "CLAIM", "ACK", "RETRY", "RELEASE", "FAIL", "EXTEND", "STATS", "GET", "CHECK"];
     let mut answers = [0, 0];
     for _ in 0..20_000 {
-        let name = names[random(names.len() as u64) as usize];
+        let name = NAMES[random(NAMES.len() as u64) as usize];
         let count = random(7);
         let picked = (0..count).map(|_| words[random(words.len() as u64) as usize].clone()).collect();
         match q.call(name, picked) {

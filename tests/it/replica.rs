@@ -75,7 +75,7 @@ fn a_replica_refuses_writes_and_serves_reads() {
     assert_replica_same(&primary, &replica);
     let mut r = replica.queue("q");
     for (name, words) in super::bad_input::all_commands(&held.receipt, &id) {
-        if ["STATS", "GET", "CHECK"].contains(&name) {
+        if super::bad_input::READS.contains(&name) {
             continue;
         }
         assert_error(&r.err(name, words), "READONLY", &[]);
@@ -83,6 +83,8 @@ fn a_replica_refuses_writes_and_serves_reads() {
     assert_eq!(r.stats(["ready", "leased", "dead"]), [1, 1, 0]);
     assert_eq!(r.field(&id, "payload"), "payload");
     assert_eq!(r.state(&id), "leased");
+    let page = list(&ok!(r, "PEEK", "STATE", "leased"));
+    assert_eq!(list(&page[1]).len(), 1);
     r.check_clean();
 }
 

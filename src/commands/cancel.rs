@@ -1,0 +1,52 @@
+//! `DQ.CANCEL queue [STATE ready|delayed|leased|dead] id [id ...]`
+//!
+//! Takes up to 1,000 jobs out for good and answers how many went. Of each id the live job is meant, else the dead
+//! letter; with `STATE` only what is in that state. The id of a job is free at once. A worker that holds a cancelled job
+//! finds its receipt stale. An id that is named twice counts once.
+//!
+//! `STATE` as the first word after the queue is always the option: a job whose id is that word is cancelled by naming a
+//! state, or another id before it.
+//!
+//! Errors: `READONLY`, `WRONGTYPE`.
+//!
+//! O(M log N) for M ids in a queue of N.
+
+use super::options::{ids, queue, state};
+use super::peek::STATE_ARG;
+use crate::core::args::{is, ArgError, Cursor};
+use crate::core::names::QueueName;
+use crate::engine;
+use crate::queue::{JobState, Reach};
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
+use crate::trampoline;
+
+pub const COMMAND: Command = Command {
+    name: c"dq.cancel",
+    summary: c"Takes jobs or dead letters out for good, by their ids.",
+    complexity: c"O(M log N) for M ids in a queue of N.",
+    arity: -3,
+    access: Access::Write,
+    fast: true,
+    waits: false,
+    key: KeyPlace::First,
+    args: &[Arg::new(c"queue", ArgKind::Key), STATE_ARG, Arg::new(c"id", ArgKind::Text).multiple()],
+    run: || trampoline!(run),
+};
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let (name, state, ids) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    let cancelled =
+        engine::change(ctx, &name, Reach::ALL, |queue| Ok(ids.iter().filter(|id| queue.cancel(id, state)).count()))?;
+    ctx.reply_integer(cancelled as i64);
+    Ok(())
+}
+
+fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Option<JobState>, Vec<Text>), ArgError> {
+    let name = queue(&mut rest)?;
+    let mut of = None;
+    if rest.peek().is_some_and(|first| is(first, "STATE")) {
+        rest.next();
+        of = Some(state(rest.value("STATE")?)?);
+    }
+    Ok((name, of, ids(rest.rest())?))
+}

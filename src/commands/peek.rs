@@ -1,0 +1,113 @@
+//! `DQ.PEEK queue [STATE ready|delayed|leased|dead] [COUNT n] [AFTER cursor]`
+//!
+//! A page of jobs: an array of the cursor for the next page, `0` where there is none, and an array of up to `COUNT`
+//! jobs (10, at most 1,000), each the map of DQ.GET. Changes nothing, and no job is claimed.
+//!
+//! * `STATE`: the jobs of one state, in the order of the time at which they are due, their lease ends, or they died,
+//!   and then of their ids. Without it, those that claims come to: the ready and then the delayed ones.
+//! * `AFTER cursor`: goes on where the page with this cursor ended, whatever was added or taken meanwhile; `0` begins
+//!   anew. A job that moves behind the cursor meanwhile comes again, one that moves before it does not come.
+//!
+//! One reply carries at most 8 MiB of records; a single larger job passes alone. An entry without a job that can be
+//! read counts, and is left out: DQ.CHECK tells of it.
+//!
+//! Errors: `WRONGTYPE`; a text that is no cursor.
+//!
+//! O(log² N + M) for M jobs of a queue of N.
+
+use super::claim::COUNT_ARG;
+use super::get::reply_job;
+use super::options::{queue, state, MAX_LIST};
+use crate::core::args::{count, is, printable, unknown_option, ArgError, Cursor, Once};
+use crate::core::names::QueueName;
+use crate::engine;
+use crate::queue::JobState;
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Position, Reply};
+use crate::trampoline;
+
+pub const COMMAND: Command = Command {
+    name: c"dq.peek",
+    summary: c"A page of jobs of one state, without claiming them.",
+    complexity: c"O(log(N)^2 + M) for M jobs of a queue of N.",
+    arity: -2,
+    access: Access::Read,
+    fast: false,
+    waits: false,
+    key: KeyPlace::First,
+    args: &[
+        Arg::new(c"queue", ArgKind::Key),
+        STATE_ARG,
+        COUNT_ARG,
+        Arg::new(c"cursor", ArgKind::Text).token(c"AFTER").optional(),
+    ],
+    run: || trampoline!(run),
+};
+
+pub const STATE_ARG: Arg = Arg::new(c"state", STATES).token(c"STATE").optional();
+
+/// The words that name a state.
+pub const STATES: ArgKind = ArgKind::OneOf(&[
+    Arg::new(c"ready", ArgKind::Token).token(c"READY"),
+    Arg::new(c"delayed", ArgKind::Token).token(c"DELAYED"),
+    Arg::new(c"leased", ArgKind::Token).token(c"LEASED"),
+    Arg::new(c"dead", ArgKind::Token).token(c"DEAD"),
+]);
+
+/// Jobs of a page where COUNT does not say.
+const DEFAULT_COUNT: u64 = 10;
+
+/// The cursor before the first and after the last page.
+const END: &[u8] = b"0";
+
+/// What is asked for.
+struct Request<'a> {
+    queue: QueueName<'a>,
+    state: Option<JobState>,
+    count: usize,
+    after: Position,
+}
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let request = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    let page = engine::look(ctx, &request.queue, |queue, _| {
+        Ok(queue.peek(request.state, request.after.clone(), request.count))
+    })?;
+    ctx.reply_array(2);
+    ctx.reply_bytes(&page.next.map_or_else(|| END.to_vec(), |next| next.to_text()));
+    ctx.reply_array(page.jobs.len());
+    for (id, view) in &page.jobs {
+        match view.job() {
+            Some(job) => reply_job(ctx, id.as_bytes(), view.place, &job),
+            None => ctx.reply_null(),
+        }
+    }
+    Ok(())
+}
+
+fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<Request<'a>, ArgError> {
+    let queue = queue(&mut rest)?;
+    let (mut of, mut most, mut after) = (Once::default(), Once::default(), Once::default());
+    while let Some(option) = rest.next() {
+        if is(option, "STATE") {
+            of.set("STATE", state(rest.value("STATE")?)?)?;
+        } else if is(option, "COUNT") {
+            most.set("COUNT", count("COUNT", rest.value("COUNT")?, 1, MAX_LIST as u64)?)?;
+        } else if is(option, "AFTER") {
+            after.set("AFTER", rest.value("AFTER")?)?;
+        } else {
+            return Err(unknown_option(option));
+        }
+    }
+    let after = after.get().map_or(Ok(Position::start()), position)?;
+    let count = usize::try_from(most.get().unwrap_or(DEFAULT_COUNT)).unwrap_or(MAX_LIST);
+    Ok(Request { queue, state: of.get(), count, after })
+}
+
+fn position(cursor: &[u8]) -> Result<Position, ArgError> {
+    if cursor == END {
+        return Ok(Position::start());
+    }
+    Position::parse(cursor).ok_or_else(|| {
+        ArgError::new(format_args!("AFTER must be a cursor that DQ.PEEK gave, not '{}'", printable(cursor)))
+    })
+}

@@ -1,0 +1,101 @@
+//! `DQ.RESCHEDULE queue DELAY ms | AT unix-ms ALL | IDS id [id ...]`
+//!
+//! Gives jobs that are ready or delayed another due time, and answers how many moved: up to 1,000 by their ids, each
+//! once, or all that are there now. Same id, same job: its counts stay. A leased job is left as it is.
+//!
+//! * `DELAY ms`: from now, 0 to `dq.max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
+//! * `ALL`: of more than 1,000 jobs the first 1,000 move at once and the rest in slices, while the server serves others;
+//!   the answer is how many there are, and `rescheduling` in STATS how many are left. What comes or comes back to the
+//!   queue meanwhile is left as it is. A further ALL begins anew. A restart, a failover or `dq.enabled no` ends it where
+//!   it is, and asking again goes on.
+//!
+//! Errors: `DQDELAY`, `READONLY`, `WRONGTYPE`; `DQDISABLED` for ALL.
+//!
+//! O(M log N) for M jobs of a queue of N.
+
+use super::options::{delay, due_at, ids, queue};
+use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use crate::core::names::QueueName;
+use crate::engine;
+use crate::queue::{Due, Reach};
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
+use crate::trampoline;
+
+pub const COMMAND: Command = Command {
+    name: c"dq.reschedule",
+    summary: c"Gives ready and delayed jobs another due time.",
+    complexity: c"O(M log N) for M jobs of a queue of N, in slices.",
+    arity: -5,
+    access: Access::Write,
+    fast: false,
+    waits: false,
+    key: KeyPlace::First,
+    args: &[
+        Arg::new(c"queue", ArgKind::Key),
+        Arg::new(
+            c"due",
+            ArgKind::OneOf(&[
+                Arg::new(c"delay", ArgKind::Integer).token(c"DELAY"),
+                Arg::new(c"unix-time-milliseconds", ArgKind::UnixTime).token(c"AT"),
+            ]),
+        ),
+        WHICH_ARG,
+    ],
+    run: || trampoline!(run),
+};
+
+pub const WHICH_ARG: Arg = Arg::new(
+    c"which",
+    ArgKind::OneOf(&[
+        Arg::new(c"all", ArgKind::Token).token(c"ALL"),
+        Arg::new(c"id", ArgKind::Text).token(c"IDS").multiple(),
+    ]),
+);
+
+/// Which jobs are meant.
+pub enum Which {
+    All,
+    Ids(Vec<Text>),
+}
+
+impl Which {
+    /// Reads ALL, or IDS and all that follows; `None` where `name` is neither.
+    pub fn read(name: &[u8], rest: &mut Cursor) -> Result<Option<Which>, ArgError> {
+        if is(name, "ALL") {
+            return Ok(Some(Which::All));
+        }
+        if is(name, "IDS") {
+            return Ok(Some(Which::Ids(ids(&rest.collect::<Vec<_>>())?)));
+        }
+        Ok(None)
+    }
+}
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let (name, due, which) = parse(ctx, Cursor::new(args.bytes())).map_err(String::from)?;
+    let moved = match which {
+        Which::All => engine::change_all(ctx, &name, |queue| Ok(queue.reschedule_all(due)))?,
+        Which::Ids(ids) => engine::change(ctx, &name, Reach::ALL, |queue| Ok(queue.reschedule(&ids, due)))?,
+    };
+    ctx.reply_integer(i64::try_from(moved).unwrap_or(i64::MAX));
+    Ok(())
+}
+
+fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Due, Which), ArgError> {
+    let name = queue(&mut rest)?;
+    let (mut due, mut which) = (Once::default(), Once::default());
+    while let Some(option) = rest.next() {
+        if is(option, "DELAY") {
+            due.set("DELAY or AT", Due::In(delay("DELAY", rest.value("DELAY")?)?))?;
+        } else if is(option, "AT") {
+            due.set("DELAY or AT", due_at(ctx, rest.value("AT")?)?)?;
+        } else if let Some(named) = Which::read(option, &mut rest)? {
+            which.set("ALL or IDS", named)?;
+        } else {
+            return Err(unknown_option(option));
+        }
+    }
+    let due = due.get().ok_or_else(|| ArgError::new("DELAY or AT is missing"))?;
+    let which = which.get().ok_or_else(|| ArgError::new("ALL or IDS is missing"))?;
+    Ok((name, due, which))
+}
