@@ -10,7 +10,7 @@ RUN := $(TARGET)/run
 
 export REDIS_SERVER
 
-.PHONY: help build run test bench bench-waking bench-holds lint clean
+.PHONY: help build run test bench bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -42,6 +42,11 @@ bench-waking: ## Measure how late blocked workers get their jobs, and what waiti
 bench-holds: ## Measure how long other clients wait while the module has very much to do; p99 of PING must stay under 5 ms.
 	@scripts/needs.sh test
 	cargo bench --locked --bench holds
+
+bench-peers: ## Measure DQ against other queues, which are installed to target/peers (8 minutes); docs/benchmarks.md explains.
+	@scripts/needs.sh test
+	@scripts/needs.sh peers || echo 'Going on without what is missing.' >&2
+	cargo bench --locked --bench peers
 
 lint: ## Check format, clippy and documentation; each warning is an error.
 	@scripts/needs.sh lint

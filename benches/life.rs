@@ -9,10 +9,14 @@
 //! `DQ_BENCH_PROFILE=push|claim|ack|mpush` only keeps a server at work for `DQ_BENCH_SECONDS` (20) and has perf look at
 //! that part: `DQ_BENCH_CONTROL` is the fifo of `perf record --control`, `DQ_BENCH_WAY` native, lua or dq.
 
+/// What the result is called.
+const BENCH: &str = "life";
+
 #[path = "../tests/common/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod common;
 #[path = "life/report.rs"]
+#[allow(dead_code)]
 mod report;
 #[path = "life/swarm.rs"]
 mod swarm;

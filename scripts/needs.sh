@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sees to it that this machine has what a target of the Makefile needs, cargo excepted.
 #
-#   scripts/needs.sh build|run|test|lint
+#   scripts/needs.sh build|run|test|peers|lint
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says in one line what to install.
-# It never touches what is there, and it starts no Redis service.
+# It never touches what is there, and it starts no service.
 set -eu
 
-target=${1:?usage: scripts/needs.sh build|run|test|lint}
+target=${1:?usage: scripts/needs.sh build|run|test|peers|lint}
 missing=
 
 # need PACKAGE... -- COMMAND...: the packages are missing where the command fails.
@@ -33,6 +33,18 @@ has_python_modules() {
     /usr/bin/python3 -c 'import redis, msgpack'
 }
 
+# Debian's npm would bring Debian's Node with it, over one that is here from elsewhere.
+say_where_npm_is_from() {
+    if command -v node >/dev/null && ! command -v npm >/dev/null; then
+        echo 'npm is missing: install it from where node comes from' >&2
+    fi
+}
+
+# A venv for the peers' libraries, of the Python that benches/peers/install.rs takes.
+can_make_venv() {
+    /usr/bin/python3 -c 'import ensurepip, venv'
+}
+
 install() {
     echo "Installing:$missing"
     # Debian starts a service as soon as its package is installed, unless a policy forbids it.
@@ -40,7 +52,7 @@ install() {
     if [ ! -e "$policy" ]; then
         trap 'rm -f "$policy"' EXIT
         trap 'exit 1' HUP INT TERM
-        printf '#!/bin/sh\ncase $1 in redis*) exit 101 ;; esac\n' >"$policy"
+        printf '#!/bin/sh\ncase $1 in redis* | beanstalkd*) exit 101 ;; esac\n' >"$policy"
         chmod 755 "$policy"
     fi
     export DEBIAN_FRONTEND=noninteractive
@@ -64,6 +76,12 @@ test)
     server=${DQ_TEST_SERVER:-redis-server}
     need redis-server -- command -v "${server%% *}"
     need python3 python3-redis python3-msgpack -- has_python_modules
+    ;;
+peers)
+    need nodejs npm -- command -v node
+    say_where_npm_is_from
+    need beanstalkd -- command -v beanstalkd
+    need python3-venv -- can_make_venv
     ;;
 lint)
     if ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
+use crate::BENCH;
+
 /// What a figure is to reach.
 #[derive(Clone, Copy)]
 pub enum Aim {
@@ -20,7 +22,7 @@ pub struct Figure {
     pub unit: &'static str,
     columns: Vec<(String, Vec<f64>)>,
     aims: Vec<Aim>,
-    pair: Option<(&'static str, &'static str)>,
+    asked_pairs: Vec<(&'static str, &'static str)>,
 }
 
 /// The middle of some numbers and their ends.
@@ -42,7 +44,7 @@ pub fn spread(samples: &[f64]) -> Spread {
 
 impl Figure {
     pub fn new(name: impl Into<String>, unit: &'static str) -> Figure {
-        Figure { name: name.into(), unit, columns: Vec::new(), aims: Vec::new(), pair: None }
+        Figure { name: name.into(), unit, columns: Vec::new(), aims: Vec::new(), asked_pairs: Vec::new() }
     }
 
     pub fn aim(mut self, aim: Aim) -> Figure {
@@ -52,8 +54,12 @@ impl Figure {
 
     /// The ratio of these two columns is told, whatever the aims.
     pub fn pair(mut self, of: &'static str, to: &'static str) -> Figure {
-        self.pair = Some((of, to));
+        self.asked_pairs.push((of, to));
         self
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
     }
 
     pub fn add(&mut self, column: &str, sample: f64) {
@@ -92,7 +98,7 @@ impl Figure {
             Aim::Most(..) => None,
         });
         let mut pairs: Vec<(&str, &str)> = Vec::new();
-        for (of, to) in standing.into_iter().chain(self.pair).chain(asked) {
+        for (of, to) in standing.into_iter().chain(self.asked_pairs.iter().copied()).chain(asked) {
             if self.column(of).is_some() && self.column(to).is_some() && !pairs.contains(&(of, to)) {
                 pairs.push((of, to));
             }
@@ -129,7 +135,7 @@ impl Figure {
     }
 
     pub fn json(&self) -> String {
-        let mut text = format!("{{\"bench\":\"life\",\"name\":\"{}\",\"unit\":\"{}\"", self.name, self.unit);
+        let mut text = format!("{{\"bench\":\"{BENCH}\",\"name\":\"{}\",\"unit\":\"{}\"", self.name, self.unit);
         for (name, samples) in &self.columns {
             let Spread { median, least, most } = spread(samples);
             let _ = write!(
@@ -168,14 +174,14 @@ pub fn load() -> String {
 }
 
 /// The folder that cargo builds in.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     let program = std::env::current_exe().expect("the program knows its path");
     program.ancestors().nth(3).map(PathBuf::from).unwrap_or_default()
 }
 
 /// Writes all to one file, and says where.
 pub fn write(figures: &[Figure], facts: &[(&str, String)]) -> PathBuf {
-    let path = target().join("bench-life.json");
+    let path = target().join(format!("bench-{BENCH}.json"));
     let facts: String = facts.iter().map(|(name, value)| format!("\"{name}\":\"{value}\",\n")).collect();
     let figures: Vec<String> = figures.iter().map(Figure::json).collect();
     let text = format!("{{{facts}\"figures\":[\n{}\n]}}\n", figures.join(",\n"));
