@@ -10,7 +10,7 @@
 //! * Lateness: from the call that pushes a job, or from when it is due, until a worker that waits has it.
 //!
 //! A payload has 100 bytes. An argument chooses the groups whose name it is part of. `DQ_TEST_SERVER` and `DQ_MODULE`
-//! choose the server and the module as for the tests, `DQ_BENCH_RUNS` the number of runs (5). What cannot be had or cannot
+//! choose the server and the module as for the tests, `DQ_BENCH_RUNS` the number of runs (4). What cannot be had or cannot
 //! run here is said, and the others go on.
 
 /// What the result is called.
@@ -63,7 +63,7 @@ const POOL: usize = 10;
 fn main() {
     pin(1);
     let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
-    let runs = std::env::var("DQ_BENCH_RUNS").map_or(5, |runs| runs.parse().expect("DQ_BENCH_RUNS is a number"));
+    let runs = std::env::var("DQ_BENCH_RUNS").map_or(4, |runs| runs.parse().expect("DQ_BENCH_RUNS is a number"));
     let begun = report::load();
     let (node, python) = (install::node(), install::python());
     println!("load of the machine: {begun}\n");
@@ -135,9 +135,9 @@ fn bullmq_one(node: &Outcome<Program>) -> Group {
     Group {
         name: "node, one by one",
         entries: vec![
-            script("bullmq", node, ("bullmq", 1), 2000, 20_000),
-            script("dq", node, ("dq", 1), 4000, 20_000),
-            script("ping", node, ("ping", 1), 4000, 0),
+            script("bullmq", node, ("bullmq", 1), 1200, 20_000),
+            script("dq", node, ("dq", 1), 1200, 20_000),
+            script("ping", node, ("ping", 1), 1200, 0),
         ],
         pairs: vec![("bullmq", "dq")],
         aims: vec![],
@@ -193,8 +193,8 @@ fn python_one(python: &Outcome<Program>) -> Group {
         entries: vec![
             script("rq", python, ("rq", 1), 400, 4000),
             script("celery", python, ("celery", 1), 400, 4000),
-            script("dq", python, ("dq", 1), 4000, 20_000),
-            script("ping", python, ("ping", 1), 4000, 0),
+            script("dq", python, ("dq", 1), 1200, 20_000),
+            script("ping", python, ("ping", 1), 1200, 0),
             script("dq-pipelined", python, ("dq", BULK), 20_000, 20_000),
         ],
         pairs: vec![("rq", "dq"), ("celery", "dq"), ("rq", "dq-pipelined"), ("celery", "dq-pipelined")],
