@@ -43,7 +43,7 @@ bench-holds: ## Measure how long other clients wait while the module has very mu
 	@scripts/needs.sh test
 	cargo bench --locked --bench holds
 
-bench-peers: ## Measure DQ against other queues, which are installed to target/peers (8 minutes); docs/benchmarks.md explains.
+bench-peers: ## Measure DQ against other queues, which are installed to target/peers (10 minutes); docs/benchmarks.md explains.
 	@scripts/needs.sh test
 	@scripts/needs.sh peers || echo 'Going on without what is missing.' >&2
 	cargo bench --locked --bench peers
