@@ -180,10 +180,10 @@ fn asynq_pool() -> Group {
             },
             Entry { name: "dq", kind: Kind::Module, jobs: 10_000, stock: 50_000, delay_ms: 200, make: Box::new(crowd) },
             Entry { name: "ping", kind: Kind::Plain, jobs: 10_000, stock: 0, delay_ms: 0, make: Box::new(pings) },
-            pipelined_dq("dq-pipelined", DEPTH, BULK),
+            pipelined_dq("dq-bulk", DEPTH, BULK),
         ],
         pairs: vec![("asynq", "dq")],
-        aims: vec![Aim::RatioLeast("asynq", "dq-pipelined", 8.0)],
+        aims: vec![Aim::RatioLeast("asynq", "dq-bulk", 8.0)],
     }
 }
 
@@ -195,9 +195,9 @@ fn python_one(python: &Outcome<Program>) -> Group {
             script("celery", python, ("celery", 1), 400, 4000),
             script("dq", python, ("dq", 1), 1200, 20_000),
             script("ping", python, ("ping", 1), 1200, 0),
-            script("dq-pipelined", python, ("dq", BULK), 20_000, 20_000),
+            script("dq-bulk", python, ("dq", BULK), 20_000, 20_000),
         ],
-        pairs: vec![("rq", "dq"), ("celery", "dq"), ("rq", "dq-pipelined"), ("celery", "dq-pipelined")],
+        pairs: vec![("rq", "dq"), ("celery", "dq"), ("rq", "dq-bulk"), ("celery", "dq-bulk")],
         aims: vec![],
     }
 }
@@ -217,9 +217,9 @@ fn beanstalkd_pipe() -> Group {
                 make: Box::new(make),
             },
             pipelined_dq("dq", DEPTH, 1),
-            pipelined_dq("dq-count", DEPTH, BULK),
+            pipelined_dq("dq-bulk", DEPTH, BULK),
         ],
-        pairs: vec![("beanstalkd", "dq"), ("beanstalkd", "dq-count")],
+        pairs: vec![("beanstalkd", "dq"), ("beanstalkd", "dq-bulk")],
         aims: vec![],
     }
 }
@@ -243,9 +243,9 @@ fn chasquimq_push(python: &Outcome<Program>) -> Group {
                 delay_ms: 200,
                 make: Box::new(chasquimq),
             },
-            script("dq-pipelined", python, ("dq", BULK), 10_000, 50_000),
+            script("dq-bulk", python, ("dq", BULK), 10_000, 50_000),
         ],
-        pairs: vec![("chasquimq", "dq-pipelined")],
+        pairs: vec![("chasquimq", "dq-bulk")],
         aims: vec![],
     }
 }

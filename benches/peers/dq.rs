@@ -77,12 +77,12 @@ impl Peer for Pings {
     }
 }
 
-/// One connection and pipelines.
+/// One connection, with pipelines of single commands or with one command for many jobs.
 pub struct Pipeline {
     port: u16,
     wire: Wire,
     depth: usize,
-    /// Jobs of a claim and of an ack.
+    /// Jobs of an MPUSH, of a claim and of an ack; 1: single commands.
     count: usize,
     payloads: Vec<Vec<u8>>,
 }
@@ -100,16 +100,34 @@ impl Pipeline {
         // Receipt, payload and id of each job.
         bulks(&kept).chunks_exact(3).map(|job| job[0].to_vec()).collect()
     }
-}
 
-impl Peer for Pipeline {
-    fn push(&mut self, jobs: usize, delay_ms: u64) -> Outcome {
+    fn push_in_pipeline(&mut self, jobs: usize, delay_ms: u64) {
         for from in (0..jobs).step_by(self.depth) {
             let mut batch = Batch::default();
             for i in from..jobs.min(from + self.depth) {
                 push_of(&mut batch, &self.payloads[i % self.payloads.len()], delay_ms);
             }
             self.wire.run(&batch, None);
+        }
+    }
+
+    fn push_in_bulk(&mut self, jobs: usize, delay_ms: u64) {
+        let delay = delay_ms.to_string();
+        for from in (0..jobs).step_by(self.count) {
+            let mut words: Vec<&[u8]> = vec![b"DQ.MPUSH", QUEUE, b"DELAY", delay.as_bytes(), b"PAYLOADS"];
+            let some = from..jobs.min(from + self.count);
+            words.extend(some.map(|i| self.payloads[i % self.payloads.len()].as_slice()));
+            self.wire.run(&Batch::of(&words), None);
+        }
+    }
+}
+
+impl Peer for Pipeline {
+    fn push(&mut self, jobs: usize, delay_ms: u64) -> Outcome {
+        if self.count == 1 {
+            self.push_in_pipeline(jobs, delay_ms);
+        } else {
+            self.push_in_bulk(jobs, delay_ms);
         }
         Ok(())
     }

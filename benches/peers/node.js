@@ -3,7 +3,7 @@
 //   node node.js bullmq|dq|ping PORT BATCH
 //
 // BATCH 1 waits for each answer before it asks again; above that the peer's bulk way is used: addBulk and a worker that
-// handles so many at once, or a pipeline, CLAIM COUNT and one ACK for all.
+// handles so many at once, or MPUSH, CLAIM COUNT and one ACK for all.
 'use strict';
 
 const path = require('node:path');
@@ -61,9 +61,7 @@ function dq() {
     ready: () => db.ping(),
     async push(texts, delay) {
       if (texts.length === 1) return db.call('DQ.PUSH', QUEUE, texts[0], 'DELAY', delay);
-      const pipeline = db.pipeline();
-      texts.forEach(text => pipeline.call('DQ.PUSH', QUEUE, text, 'DELAY', delay));
-      for (const [error] of await pipeline.exec()) if (error) throw error;
+      await db.call('DQ.MPUSH', QUEUE, 'DELAY', delay, 'PAYLOADS', ...texts);
     },
     async work(count) {
       for (let left = count; left > 0; ) {

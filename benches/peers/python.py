@@ -33,10 +33,7 @@ class Dq:
         if len(texts) == 1:
             self.db.execute_command("DQ.PUSH", QUEUE, texts[0], "DELAY", delay)
             return
-        pipeline = self.db.pipeline(transaction=False)
-        for text in texts:
-            pipeline.execute_command("DQ.PUSH", QUEUE, text, "DELAY", delay)
-        pipeline.execute()
+        self.db.execute_command("DQ.MPUSH", QUEUE, "DELAY", delay, "PAYLOADS", *texts)
 
     def turn(self):
         jobs = self.db.execute_command("DQ.CLAIM", QUEUE, "COUNT", self.batch, "BLOCK", 1500)
