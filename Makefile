@@ -10,7 +10,7 @@ RUN := $(TARGET)/run
 
 export REDIS_SERVER
 
-.PHONY: help build run test bench bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run test bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -34,6 +34,11 @@ bench: ## Measure what a job costs, how late it comes and how long others wait (
 	@scripts/needs.sh test
 	cargo bench --locked --bench life
 	@for bench in waking holds; do if [ -f benches/$$bench.rs ]; then cargo bench --locked --bench $$bench || exit 1; fi; done
+
+bench-instructions: build ## Count the processor's instructions of a job, which other programs do not disturb (1 minute).
+	@scripts/needs.sh instructions
+	python3 benches/instructions.py $(MODULE)
+	python3 benches/instructions.py $(MODULE) --aof
 
 bench-waking: ## Measure how late blocked workers get their jobs, and what waiting costs the server.
 	@scripts/needs.sh test

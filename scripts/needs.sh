@@ -83,6 +83,12 @@ peers)
     need beanstalkd -- command -v beanstalkd
     need python3-venv -- can_make_venv
     ;;
+instructions)
+    server=${REDIS_SERVER:-redis-server}
+    need redis-server -- command -v "${server%% *}"
+    need valgrind -- command -v valgrind
+    need python3 -- command -v python3
+    ;;
 lint)
     if ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then
         command -v rustup >/dev/null || { echo 'rustfmt and clippy are missing: install them' >&2 && exit 1; }

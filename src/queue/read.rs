@@ -2,7 +2,7 @@
 
 use super::{Fault, JobState, Queue};
 use crate::core::record::{Job, Letter, Reason};
-use crate::redis::Text;
+use crate::redis::{HashKey, Text, ZsetKey};
 
 /// Counts and sizes of the queue now.
 pub struct Figures {
@@ -77,8 +77,9 @@ impl Queue<'_> {
         let due = self.due.len() as u64;
         let above = |at| u64::try_from(self.ctx.zcount_above(&keys.due, at)).unwrap_or(0);
         let delayed = above(now).min(due);
-        let memory: i64 =
-            keys.companions().into_iter().chain([&keys.header]).map(|key| self.ctx.memory_usage(key)).sum();
+        let hashes = [&mut self.header, &mut self.jobs, &mut self.dead];
+        let zsets = [&self.due, &self.leased, &self.ids, &self.dead_at];
+        let memory_bytes = hashes.map(HashKey::memory).iter().chain(&zsets.map(ZsetKey::memory)).sum();
         Figures {
             ready: due - delayed,
             delayed,
@@ -86,7 +87,7 @@ impl Queue<'_> {
             dead: self.dead.len() as u64,
             far: above(now.saturating_add(far_horizon)),
             oldest_ready_age_ms: self.due.first(now, 1).first().map_or(0, |(_, at)| now - at),
-            memory_bytes: u64::try_from(memory).unwrap_or(0),
+            memory_bytes,
             paused: self.is_paused(),
         }
     }

@@ -4,6 +4,9 @@ use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
 
+/// Entries that stand for all of a HASH.
+const SAMPLES: i64 = 16;
+
 /// Why the server would not run a command: its own error text.
 #[derive(Debug)]
 pub struct Refusal(pub String);
@@ -208,13 +211,31 @@ impl Ctx {
         (0..).step_by(2).map_while(pair).collect()
     }
 
+    /// About how many bytes a field of a HASH and its value have, without what the server needs to keep them; by some of
+    /// its entries.
+    pub(super) fn mean_entry(&self, hash: &Text) -> usize {
+        // SAFETY: one string, one integer, one C string.
+        let reply = CallReply(unsafe {
+            api!(RedisModule_Call(
+                self.raw(),
+                c"HRANDFIELD".as_ptr(),
+                c"slcE".as_ptr(),
+                hash.raw(),
+                -SAMPLES,
+                c"WITHVALUES".as_ptr()
+            ))
+        });
+        let lengths: Vec<_> = (0..).map_while(|index| Some(reply.member(index)?.as_bytes().len())).collect();
+        2 * lengths.iter().sum::<usize>() / lengths.len().max(1)
+    }
+
     /// MEMORY USAGE of a key, in bytes; 0 where there is none.
-    pub fn memory_usage(&self, key: &Text) -> i64 {
+    pub(super) fn memory_usage(&self, key: &Text) -> u64 {
         // SAFETY: one C string and one string.
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(self.raw(), c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
         });
-        reply.integer().ok().flatten().unwrap_or(0)
+        reply.integer().ok().flatten().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
     }
 
     /// Hands one native command to the replicas and the AOF: `name key arg …`. The shortest ones are told argument by
