@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use redis::{Connection, Value};
 
 use common::server::Builder;
-use common::{list, Queue, Server, PAUSE};
+use common::{list, text, Queue, Server, PAUSE};
 use ping::{Pinger, Pings};
 
 /// What p99 of PING must stay under.
@@ -42,6 +42,12 @@ const ALL: &[Measurement] = &[
     ("a purge of 1,000,000, policy drop", true, purge_dropping),
     ("DQ.CHECK of 1,000,000", true, check),
     ("1,000,000 dead letters trimmed", true, trim),
+    ("DQ.PURGE of 1,000,000", true, purge_state),
+    ("DQ.RESCHEDULE ALL of 1,000,000", true, reschedule_all),
+    ("DQ.REPLAY ALL of 1,000,000", true, replay_all),
+    ("DQ.DROP of 1,000,000", true, drop_all),
+    ("DQ.PEEK over 1,000,000, 1,000 a page", true, peek),
+    ("DQ.QUEUES of 10,000", true, list_queues),
     ("10,000 waits that end at one ms", true, waits_at_one_ms),
     // Over so soon that p99 is the longest of a few dozen.
     ("10,000 waiters released by dq.enabled no", false, waiters_released),
@@ -200,6 +206,91 @@ fn purge(policy: &str) -> Pings {
     let pings = pinger.end();
     assert_eq!(q.stat("stale-purged"), jobs() as i64);
     pings
+}
+
+/// Sends one command, whose answer is the number of jobs, and waits until STATS says that nothing of it is left.
+fn pinged_until_over(q: &mut Queue, server: &Server, command: &str, args: &[&str], left: &str) -> Pings {
+    q.con.set_read_timeout(Some(PATIENCE)).expect("a timeout is set");
+    let pinger = Pinger::begin(server);
+    assert_eq!(q.ok(command, words(args)), Value::Int(jobs() as i64));
+    until_stat(q, left, 0);
+    pinger.end()
+}
+
+fn purge_state() -> Pings {
+    let server = server().start();
+    let mut q = queue(&server, "q");
+    push(&mut q, jobs(), &[]);
+    let pings = pinged_until_over(&mut q, &server, "PURGE", &["STATE", "ready"], "purging");
+    assert_eq!(q.stat("purged"), jobs() as i64);
+    pings
+}
+
+fn reschedule_all() -> Pings {
+    let server = server().start();
+    let mut q = queue(&server, "q");
+    push(&mut q, jobs(), &["DELAY", "1h"]);
+    let pings = pinged_until_over(&mut q, &server, "RESCHEDULE", &["DELAY", "2h", "ALL"], "rescheduling");
+    assert_eq!(q.stat("rescheduled"), jobs() as i64);
+    pings
+}
+
+fn replay_all() -> Pings {
+    let server = server().set("purge-interval", "1s").set("stale-after", "1s").start();
+    let mut q = queue(&server, "q");
+    push(&mut q, jobs(), &[]);
+    server.set("stale-policy", "dead");
+    until("the letters", || card(&mut q, "dead:at") == jobs());
+    server.set("stale-policy", "keep");
+    let pings = pinged_until_over(&mut q, &server, "REPLAY", &["REASON", "stale", "ALL"], "replaying");
+    assert_eq!(q.stat("replayed"), jobs() as i64);
+    pings
+}
+
+fn drop_all() -> Pings {
+    let server = server().start();
+    let mut q = queue(&server, "q");
+    push(&mut q, jobs(), &["DELAY", "1h"]);
+    let pinger = Pinger::begin(&server);
+    assert_eq!(q.ok("DROP", vec![]), Value::Int(jobs() as i64));
+    std::thread::sleep(Duration::from_secs(2));
+    pinger.end()
+}
+
+fn peek() -> Pings {
+    let server = server().start();
+    let mut q = queue(&server, "q");
+    let at = q.now() + 3_600_000;
+    push(&mut q, jobs(), &["AT", &at.to_string()]);
+    let pinger = Pinger::begin(&server);
+    let (mut cursor, mut met) = ("0".to_string(), 0);
+    loop {
+        let page = list(&q.ok("PEEK", words(&["COUNT", "1000", "AFTER", &cursor])));
+        met += list(&page[1]).len();
+        cursor = text(&page[0]);
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(met, jobs());
+    pinger.end()
+}
+
+fn list_queues() -> Pings {
+    const N: usize = 10_000;
+    let server = server().start();
+    let mut con = server.conn();
+    let mut pipe = redis::pipe();
+    for i in 0..N {
+        pipe.cmd("DQ.PUSH").arg(format!("queue-{i}")).arg("x").ignore();
+    }
+    pipe.exec(&mut con).expect("the pushes answer");
+    let pinger = Pinger::begin(&server);
+    for _ in 0..20 {
+        let rows: Value = redis::cmd("DQ.QUEUES").query(&mut con).expect("it answers");
+        assert_eq!(list(&rows).len(), N);
+    }
+    pinger.end()
 }
 
 fn check() -> Pings {

@@ -4,6 +4,7 @@ mod ack;
 mod cancel;
 mod check;
 mod claim;
+mod drop;
 mod extend;
 mod fail;
 mod get;
@@ -14,6 +15,7 @@ mod pause;
 mod peek;
 mod purge;
 mod push;
+mod queues;
 mod release;
 mod replay;
 mod reschedule;
@@ -24,7 +26,7 @@ mod stats;
 use crate::redis::Command;
 
 /// Every command of the module.
-pub const ALL: [&Command; 19] = [
+pub const ALL: [&Command; 21] = [
     &push::COMMAND,
     &mpush::COMMAND,
     &claim::COMMAND,
@@ -41,7 +43,9 @@ pub const ALL: [&Command; 19] = [
     &reschedule::COMMAND,
     &replay::COMMAND,
     &purge::COMMAND,
+    &drop::COMMAND,
     &pause::COMMAND,
     &resume::COMMAND,
+    &queues::COMMAND,
     &check::COMMAND,
 ];

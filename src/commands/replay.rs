@@ -11,8 +11,8 @@
 //!   all at one time, in push order. DELAY and SPREAD together are at most `dq.max-delay`.
 //! * `IDS`: one call replays at most 8 MiB of records, or a single larger one, and answers how many it did.
 //! * `ALL`: the letters are counted first. Where there are more than 1,000, the caller waits for that, about a second for
-//!   1,000,000, and such a call is refused in MULTI and in scripts. The first 1,000 become jobs at once or the whole in
-//!   slices, while the server serves others; `replaying` in STATS says how many are left. A job that dies meanwhile, one
+//!   1,000,000, and such a call is refused in MULTI and in scripts. Then they become jobs in slices, while the server serves
+//!   others; `replaying` in STATS says how many are left. A job that dies meanwhile, one
 //!   of those that were replayed among them, stays dead. A further ALL of the same REASON begins anew with what is left.
 //!   A restart, a failover or `dq.enabled no` ends it where it is, and asking again goes on.
 //!

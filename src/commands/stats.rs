@@ -58,15 +58,15 @@ fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 
     let under_way = state.under_way();
     let far_alarm = settings::FAR_ALARM.limit().is_some_and(|alarm| now.far >= alarm);
     [
-        ("ready", now.ready),
-        ("delayed", now.delayed),
-        ("leased", now.leased),
-        ("dead", now.dead),
+        ("ready", now.counts.ready),
+        ("delayed", now.counts.delayed),
+        ("leased", now.counts.leased),
+        ("dead", now.counts.dead),
         ("far", now.far),
         ("far-alarm", u64::from(far_alarm)),
         ("oldest-ready-age-ms", now.oldest_ready_age_ms),
         ("waiting", waiting as u64),
-        ("paused", u64::from(now.paused)),
+        ("paused", u64::from(now.counts.paused)),
         ("memory-bytes", now.memory_bytes),
         ("pushed", counted.pushed.get()),
         ("deduplicated", counted.deduplicated.get()),

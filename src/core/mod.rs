@@ -4,6 +4,7 @@
 pub mod args;
 pub mod backoff;
 pub mod clock;
+pub mod glob;
 pub mod ids;
 pub mod life;
 pub mod names;

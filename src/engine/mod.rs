@@ -9,6 +9,7 @@ mod claims;
 mod discovery;
 mod index;
 mod info;
+mod queues;
 mod schedule;
 mod time;
 mod turn;
@@ -21,6 +22,7 @@ pub use checks::begin as begin_check;
 pub use claims::claim;
 pub use discovery::ServerEvents;
 pub use info::NodeInfo;
+pub use queues::{list as list_queues, QueueRow};
 pub use waiters::{Claimed, Order, Wanted};
 
 use crate::core::ids::{self, IdMaker};

@@ -9,7 +9,7 @@ const PAUSE_MS: u64 = 1;
 
 /// What a walk does and finds.
 pub trait Walk {
-    /// Goes on as far as the slice goes. It changes no key: no turn of the timer that writes is asked for.
+    /// Goes on as far as the slice goes. It writes to no key: nobody asks here whether writes are paused or refused.
     fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Result<Progress, Fault>;
     /// Writes what was found.
     fn reply(&self, ctx: &Ctx);

@@ -138,15 +138,12 @@ impl Walk {
 impl Queue<'_> {
     /// Does the first of it, and leaves the rest to `go_on`; says how much is left.
     pub(super) fn begin(&mut self, mut bulk: Bulk) -> u64 {
-        self.state.bulk.borrow_mut().retain(|other| !bulk.covers(other));
-        match bulk.step(self, &mut Slice::at_once()) {
-            Progress::Done => 0,
-            Progress::More => {
-                let left = bulk.left();
-                self.state.bulk.borrow_mut().push(bulk);
-                left
-            }
+        if bulk.step(self, &mut Slice::at_once()) == Progress::Done {
+            return 0;
         }
+        let left = bulk.left();
+        self.state.add_bulk(bulk);
+        left
     }
 
     /// Goes on with what is under way, as far as the slice goes.

@@ -14,8 +14,10 @@ pub enum Fault {
     Stale,
     /// The record cannot be read.
     BadRecord,
-    /// The walk over a large queue needs a client that can wait.
+    /// A long walk needs a client that can wait.
     CannotWait,
+    /// DROP without FORCE of a queue whose jobs are in workers' hands.
+    Leased { jobs: u64 },
     /// This node acts no more, or the queue's keys are others.
     GivenUp,
 }
@@ -30,9 +32,13 @@ impl fmt::Display for Fault {
             Fault::Full { max } => write!(f, "DQFULL the queue is at its max-length of {max} due and leased jobs"),
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
+            Fault::Leased { jobs: 1 } => f.write_str("ERR 1 job of the queue is leased; FORCE drops it all the same"),
+            Fault::Leased { jobs } => {
+                write!(f, "ERR {jobs} jobs of the queue are leased; FORCE drops them all the same")
+            }
             Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
             Fault::CannotWait => {
-                f.write_str("ERR the queue is too large for that inside MULTI or a script, where nobody can wait")
+                f.write_str("ERR this takes more than one step, and inside MULTI or a script nobody can wait")
             }
         }
     }

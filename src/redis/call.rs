@@ -245,6 +245,7 @@ impl Ctx {
         // SAFETY: each `s` takes a live string, `v` a vector of them and its length; a `Text` is just the pointer.
         unsafe {
             match args {
+                [] => api!(RedisModule_Replicate(ctx, name, c"s".as_ptr(), key)),
                 [one] => api!(RedisModule_Replicate(ctx, name, c"ss".as_ptr(), key, one.raw())),
                 [one, two] => api!(RedisModule_Replicate(ctx, name, c"sss".as_ptr(), key, one.raw(), two.raw())),
                 _ => api!(RedisModule_Replicate(ctx, name, c"sv".as_ptr(), key, args.as_ptr(), args.len())),

@@ -45,6 +45,8 @@ pub enum KeyPlace {
     First,
     /// The first argument is the number of queues, which follow.
     Numbered,
+    /// It names none.
+    None,
 }
 
 /// The type of an argument in COMMAND DOCS.
@@ -53,6 +55,7 @@ pub enum ArgKind {
     Key,
     Text,
     Integer,
+    Pattern,
     UnixTime,
     /// A word that stands for itself.
     Token,
@@ -135,7 +138,7 @@ impl Command {
         }
     }
 
-    fn key_spec(&self) -> raw::RedisModuleCommandKeySpec {
+    fn key_spec(&self) -> Option<raw::RedisModuleCommandKeySpec> {
         use raw::{
             RedisModuleCommandKeySpec__bindgen_ty_1 as Begin,
             RedisModuleCommandKeySpec__bindgen_ty_1__bindgen_ty_1 as Index,
@@ -148,26 +151,27 @@ impl Command {
                 raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE,
                 Find { range: Range { lastkey: 0, keystep: 1, limit: 0 } },
             ),
+            KeyPlace::None => return None,
             KeyPlace::Numbered => (
                 raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM,
                 Find { keynum: Numbered { keynumidx: 0, firstkey: 1, keystep: 1 } },
             ),
         };
-        raw::RedisModuleCommandKeySpec {
+        Some(raw::RedisModuleCommandKeySpec {
             notes: null(),
             flags: u64::from(self.key_flags()),
             begin_search_type: raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX,
             bs: Begin { index: Index { pos: 1 } },
             find_keys_type,
             fk,
-        }
+        })
     }
 
     /// First key, last key and step, as commands without a key spec tell them.
     fn key_range(&self) -> (c_int, c_int, c_int) {
         match self.key {
             KeyPlace::First => (1, 1, 1),
-            KeyPlace::Numbered => (0, 0, 0),
+            KeyPlace::Numbered | KeyPlace::None => (0, 0, 0),
         }
     }
 }
@@ -251,7 +255,8 @@ unsafe fn document(handle: *mut raw::RedisModuleCommand, command: &Command) -> R
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
     // SAFETY: all-zero ends a list of key specs.
-    let mut key_specs = [command.key_spec(), unsafe { std::mem::zeroed() }];
+    let end = || unsafe { std::mem::zeroed() };
+    let mut key_specs = [command.key_spec().unwrap_or_else(end), end()];
     let mut args = ArgList::new(command.args);
     let info = raw::RedisModuleCommandInfo {
         version: &version,
@@ -305,6 +310,7 @@ fn entry(arg: &Arg, below: &mut Vec<ArgList>) -> raw::RedisModuleCommandArg {
         ArgKind::Text => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING, null_mut()),
         ArgKind::Integer => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER, null_mut()),
         ArgKind::UnixTime => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_UNIX_TIME, null_mut()),
+        ArgKind::Pattern => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PATTERN, null_mut()),
         ArgKind::Token => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN, null_mut()),
         ArgKind::OneOf(args) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF, nested(args)),
         ArgKind::Block(args) => (raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK, nested(args)),

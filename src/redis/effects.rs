@@ -17,6 +17,8 @@ pub(super) struct Effects {
 pub(super) enum Change {
     Put,
     Remove,
+    /// The whole key went.
+    Unlink,
 }
 
 impl Effects {
@@ -43,7 +45,11 @@ impl Effects {
     pub fn replicate(&self, ctx: &Ctx, key: &Text, put: &CStr, remove: &CStr) {
         let mut start = 0;
         for &(change, end) in &self.runs {
-            let command = if change == Change::Put { put } else { remove };
+            let command = match change {
+                Change::Put => put,
+                Change::Remove => remove,
+                Change::Unlink => c"UNLINK",
+            };
             ctx.replicate(command, key, &self.args[start..end]);
             start = end;
         }

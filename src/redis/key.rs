@@ -172,6 +172,15 @@ impl<'a, T: Native> Key<'a, T> {
         self.slot.present().map_or(0, |_| self.slot.open().len())
     }
 
+    /// UNLINK: the key goes at once, its memory in the background.
+    pub fn unlink(&mut self) {
+        if let Some(key) = self.slot.present() {
+            // SAFETY: the key is open for writing.
+            unsafe { api!(RedisModule_UnlinkKey(key.as_ptr())) };
+            self.effects.add(Change::Unlink, []);
+        }
+    }
+
     /// Closes the key, so that a command of the server may look at it, and says what that needs.
     pub(super) fn close(&mut self) -> (&'a Ctx, &'a Text) {
         self.slot.handle = None;

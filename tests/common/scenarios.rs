@@ -197,6 +197,14 @@ pub const ALL: &[Scenario] = &[
         assert_eq!(int(&ok!(q, "REPLAY", "IDS", "c", "a")), 2);
         assert_eq!(int(&ok!(q, "REPLAY", "DELAY", "1h", "SPREAD", "1h", "ALL")), 2);
     }),
+    ("drop", |q| {
+        q.push("x");
+        q.claim();
+        q.push("y");
+        err!(q, "DROP");
+        assert_eq!(int(&ok!(q, "DROP", "FORCE")), 2);
+        ok!(q, "PUSH", "z", "ID", "new");
+    }),
     ("ids-swept", |q| {
         q.raw::<()>(args!["CONFIG", "SET", "dq.purge-interval", 10]);
         for i in 0..10 {

@@ -24,12 +24,19 @@ fn all_are_rescheduled_but_what_comes_meanwhile() {
     let held = q.push_and_claim("held");
     let to = q.now() + 7_200_000;
     let fresh = pinged(&server, "60,000 rescheduled", || {
-        assert_eq!(int(&ok!(q, "RESCHEDULE", "AT", to, "ALL")), N as i64);
-        let left = q.stat("rescheduling");
-        assert!(left > 0 && left < N as i64, "{left}");
-        let fresh = text(&ok!(q, "PUSH", "fresh", "DELAY", "3h"));
-        ok!(q, "RETRY", &held.receipt, "DELAY", "4h");
-        assert!(q.stat("rescheduling") > 0, "over before anything came");
+        // In one step, so that no slice comes between.
+        let (moving, fresh): (usize, String) = q.raw(args![
+            "EVAL",
+            "local moving = redis.call('DQ.RESCHEDULE', KEYS[1], 'AT', ARGV[1], 'ALL') \
+             local fresh = redis.call('DQ.PUSH', KEYS[1], 'fresh', 'DELAY', '3h') \
+             redis.call('DQ.RETRY', KEYS[1], ARGV[2], 'DELAY', '4h') \
+             return {moving, fresh}",
+            1,
+            "q",
+            to,
+            &held.receipt
+        ]);
+        assert_eq!(moving, N);
         q.wait_stat("rescheduling", 0);
         fresh
     });
@@ -110,23 +117,27 @@ fn a_purge_takes_what_was_there_and_not_what_comes() {
             }
         }
         pinged(&server, &format!("60,000 {state} purged"), || {
-            assert_eq!(int(&ok!(q, "PURGE", "STATE", state)), N as i64);
-            let before = q.stat("purging");
-            assert!(before > 0 && before < N as i64, "{before}");
-            // One of each state that comes meanwhile.
-            ok!(q, "PUSH", "x", "ID", "delayed", "DELAY", "1h");
-            ok!(q, "PUSH", "x", "ID", "dead");
-            ok!(q, "PUSH", "x", "ID", "leased");
-            ok!(q, "PUSH", "x", "ID", "ready");
-            for id in ["dead", "leased"] {
-                q.raw::<i64>(args!["ZADD", q.key("due"), "XX", 1, id]);
-                let job = q.claim_with(args!["LEASE", "2h"]).remove(0);
-                assert_eq!(job.id, id);
-                if id == "dead" {
-                    q.fail(&job.receipt);
-                }
-            }
-            assert!(q.stat("purging") > 0, "over before anything came");
+            // And one of each state that comes meanwhile: in one step, so that no slice comes between.
+            let purging: usize = q.raw(args![
+                "EVAL",
+                "local purging = redis.call('DQ.PURGE', KEYS[1], 'STATE', ARGV[1]) \
+                 redis.call('DQ.PUSH', KEYS[1], 'x', 'ID', 'delayed', 'DELAY', '1h') \
+                 for _, id in ipairs({'dead', 'leased', 'ready'}) do \
+                     redis.call('DQ.PUSH', KEYS[1], 'x', 'ID', id) \
+                     if id ~= 'ready' then \
+                         redis.call('ZADD', KEYS[2], 1, id) \
+                         local job = redis.call('DQ.CLAIM', KEYS[1], 'LEASE', '2h')[1] \
+                         assert(job[3] == id) \
+                         if id == 'dead' then redis.call('DQ.FAIL', KEYS[1], job[1]) end \
+                     end \
+                 end \
+                 return purging",
+                2,
+                "q",
+                q.key("due"),
+                state
+            ]);
+            assert_eq!(purging, N);
             q.wait_stat("purging", 0);
         });
         assert_eq!(q.stats(["ready", "delayed", "leased", "dead"]), [1, 1, 1, 1], "{state}");
@@ -221,4 +232,62 @@ fn a_replay_of_very_many_that_cannot_wait_or_is_given_up() {
     q.wait_stat("replaying", 0);
     assert_eq!(q.stats(["dead", "ready", "replayed"]), [0, N as i64, N as i64]);
     q.check_clean();
+}
+
+#[test]
+fn writes_that_are_paused_or_refused_hold_it_up() {
+    let (mut server, mut q) = scene();
+    q.push_many(N, &args!["DELAY", "1h"]);
+    assert_eq!(int(&ok!(q, "PURGE", "STATE", "delayed")), N as i64);
+    for (pause, go_on) in [
+        (args!["CLIENT", "PAUSE", 60_000, "WRITE"], args!["CLIENT", "UNPAUSE"]),
+        (args!["CONFIG", "SET", "min-replicas-to-write", 3], args!["CONFIG", "SET", "min-replicas-to-write", 0]),
+    ] {
+        q.raw::<()>(pause);
+        let left = q.stat("purging");
+        assert!(left > 0, "over before anything was held up");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(q.stat("purging"), left);
+        q.raw::<()>(go_on);
+        wait_for("it to go on", || q.stat("purging") < left);
+    }
+    q.wait_stat("purging", 0);
+    assert_eq!(q.stats(["delayed", "purged"]), [0, N as i64]);
+    server.assert_alive();
+    q.check_clean();
+}
+
+#[test]
+fn another_role_ends_it() {
+    let (primary, mut q) = scene();
+    let other = Server::start();
+    q.push_many(N, &args!["DELAY", "1h"]);
+    ok!(q, "PURGE", "STATE", "delayed");
+    ok!(q, "RESCHEDULE", "DELAY", "2h", "ALL");
+    assert!(q.stat("purging") > 0);
+    primary.run(&["REPLICAOF", "127.0.0.1", &other.port.to_string()]);
+    assert_eq!(q.stats(["purging", "rescheduling"]), [0, 0]);
+    primary.run(&["REPLICAOF", "NO", "ONE"]);
+    q.check_clean();
+}
+
+#[test]
+fn two_at_once_and_a_drop_in_the_middle() {
+    let (server, mut q) = scene();
+    q.push_many(N, &args!["DELAY", "1h"]);
+    pinged(&server, "purged and rescheduled at once", || {
+        ok!(q, "RESCHEDULE", "DELAY", "2h", "ALL");
+        ok!(q, "PURGE", "STATE", "delayed");
+        wait_for("both to end", || q.stats(["purging", "rescheduling"]) == [0, 0]);
+    });
+    assert_eq!(q.stats(["delayed", "purged"]), [0, N as i64]);
+    q.push_many(N, &args!["DELAY", "1h"]);
+    ok!(q, "RESCHEDULE", "DELAY", "2h", "ALL");
+    assert_eq!(int(&ok!(q, "DROP")), N as i64);
+    assert_eq!(q.stat("rescheduling"), 0);
+    let fresh = text(&ok!(q, "PUSH", "fresh", "DELAY", "30m"));
+    let at = q.due_at(&fresh);
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(q.due_at(&fresh), at);
+    assert_eq!(server.dump().0.len(), 3);
 }

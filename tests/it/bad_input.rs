@@ -29,6 +29,7 @@ const NAMES: &[&str] = &[
     "RESCHEDULE",
     "PURGE",
     "REPLAY",
+    "DROP",
     "CHECK",
 ];
 
@@ -55,6 +56,7 @@ pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)
         ("REPLAY", args!["DELAY", "1h", "ALL"]),
         ("CANCEL", args![id]),
         ("PURGE", args!["STATE", "ready", "delayed", "leased", "dead"]),
+        ("DROP", args!["FORCE"]),
         ("CHECK", args![]),
     ]
 }
@@ -379,6 +381,7 @@ fn noise_never_harms() {
         "ALL",
         "IDS",
         "REASON",
+        "FORCE",
         "stale",
         "SPREAD",
         "dead",

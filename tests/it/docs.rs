@@ -61,6 +61,8 @@ const COMMANDS: &[Facts] = &[
         &["readonly"],
         &["REASON", "COUNT", "DELAY", "SPREAD", "ALL", "IDS"],
     ),
+    ("drop", &[-2], &["write"], &["denyoom", "readonly"], &["FORCE"]),
+    ("queues", &[-1], &["readonly", "blocking"], &["write", "denyoom"], &["MATCH"]),
 ];
 
 /// Tokens that are values of an option.
@@ -93,7 +95,7 @@ fn command_info_says_arity_flags_and_key() {
         assert!(flags.contains("module"), "{name}: {flags:?}");
         // Where the keys of MCLAIM are is told by its key specification only.
         let keys: Vec<i64> = info[3..6].iter().map(int).collect();
-        let expected = if name == "mclaim" { [0, 0, 0] } else { [1, 1, 1] };
+        let expected = if ["mclaim", "queues"].contains(&name) { [0, 0, 0] } else { [1, 1, 1] };
         assert_eq!(keys, expected, "{name}: first key, last key, step");
     }
 }
@@ -198,7 +200,11 @@ fn command_docs_tell_the_whole_syntax() {
         assert_eq!(text(&docs["module"]), "dq");
         let arguments = &docs["arguments"];
         let first: BTreeMap<String, Value> = pairs(&list(arguments)[0]).into_iter().collect();
-        let kind = if name == "mclaim" { "integer" } else { "key" };
+        let kind = match name {
+            "mclaim" => "integer",
+            "queues" => "pattern",
+            _ => "key",
+        };
         assert_eq!(text(&first["type"]), kind, "{name}");
         let mut found = BTreeSet::new();
         tokens(arguments, &mut found);
@@ -218,7 +224,11 @@ fn every_documented_token_is_understood() {
             }
             // An option that is known is not reported as unknown, whatever else is wrong.
             let mut command = redis::cmd(&format!("DQ.{name}"));
-            let first = if name == "mclaim" { args![1, "q"] } else { args!["q", "x"] };
+            let first = match name {
+                "mclaim" => args![1, "q"],
+                "queues" => args![],
+                _ => args!["q", "x"],
+            };
             command.arg(first).arg(token).arg("y").arg("z");
             if let Err(e) = command.query::<Value>(&mut q.con) {
                 let error = error_text(&e);

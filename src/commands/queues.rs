@@ -1,0 +1,60 @@
+//! `DQ.QUEUES [MATCH pattern]`
+//!
+//! The queues of the selected database on this node, in the order of their names: an array, each `[name, ready, delayed,
+//! leased, dead, waiting, paused]`; later versions only append. `waiting`: clients that wait; `paused`: 1 or 0.
+//!
+//! * `MATCH pattern`: only names that match it, as in KEYS: `*`, `?`, `[a-z]`, `[^a]`, a backslash before what stands for
+//!   itself.
+//!
+//! It names no key: like KEYS, it shows names to which a user has no access. Of more than 1,000 queues the caller waits
+//! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. A
+//! replica, and a primary that is still looking for its queues, go through all keys of the database for it.
+//!
+//! Errors: `UNBLOCKED` where the server gave the walk up.
+//!
+//! O(N log M) for N queues of up to M jobs.
+
+use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use crate::engine::{self, QueueRow};
+use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
+use crate::trampoline;
+
+pub const COMMAND: Command = Command {
+    name: c"dq.queues",
+    summary: c"The queues of this node and how many jobs they have.",
+    complexity: c"O(N log M) for N queues of up to M jobs, in slices.",
+    arity: -1,
+    access: Access::Read,
+    fast: false,
+    waits: true,
+    key: KeyPlace::None,
+    args: &[Arg::new(c"pattern", ArgKind::Pattern).token(c"MATCH").optional()],
+    run: || trampoline!(run),
+};
+
+fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
+    let pattern = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    engine::list_queues(ctx, pattern, reply_rows)
+}
+
+fn reply_rows(ctx: &Ctx, rows: &[QueueRow]) {
+    ctx.reply_array(rows.len());
+    for QueueRow { name, counts, waiting } in rows {
+        let numbers =
+            [counts.ready, counts.delayed, counts.leased, counts.dead, *waiting as u64, u64::from(counts.paused)];
+        ctx.reply_array(1 + numbers.len());
+        ctx.reply_bytes(name);
+        numbers.into_iter().for_each(|number| ctx.reply_integer(i64::try_from(number).unwrap_or(i64::MAX)));
+    }
+}
+
+fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<&'a [u8], ArgError> {
+    let mut pattern = Once::default();
+    while let Some(option) = rest.next() {
+        if !is(option, "MATCH") {
+            return Err(unknown_option(option));
+        }
+        pattern.set("MATCH", rest.value("MATCH")?)?;
+    }
+    Ok(pattern.get().unwrap_or(b"*"))
+}
