@@ -39,9 +39,8 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
 
 fn reply_rows(ctx: &Ctx, rows: &[QueueRow]) {
     ctx.reply_array(rows.len());
-    for QueueRow { name, counts, waiting } in rows {
-        let numbers =
-            [counts.ready, counts.delayed, counts.leased, counts.dead, *waiting as u64, u64::from(counts.paused)];
+    for QueueRow { name, counts, paused, waiting } in rows {
+        let numbers = [counts.ready, counts.delayed, counts.leased, counts.dead, *waiting as u64, u64::from(*paused)];
         ctx.reply_array(1 + numbers.len());
         ctx.reply_bytes(name);
         numbers.into_iter().for_each(|number| ctx.reply_integer(i64::try_from(number).unwrap_or(i64::MAX)));

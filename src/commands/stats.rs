@@ -66,7 +66,7 @@ fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 
         ("far-alarm", u64::from(far_alarm)),
         ("oldest-ready-age-ms", now.oldest_ready_age_ms),
         ("waiting", waiting as u64),
-        ("paused", u64::from(now.counts.paused)),
+        ("paused", u64::from(now.paused)),
         ("memory-bytes", now.memory_bytes),
         ("pushed", counted.pushed.get()),
         ("deduplicated", counted.deduplicated.get()),

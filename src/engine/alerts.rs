@@ -1,9 +1,11 @@
-//! Keyspace events of the module's own class, for what goes wrong: at most one per queue, kind and second.
+//! What goes wrong. Keyspace events of the module's own class tell of it, at most one per queue, kind and second; what
+//! goes on for a while is logged when it begins and when it is over.
 
 use super::index::QueueNumber;
 use super::schedule::Map;
+use super::Node;
 use crate::queue::State;
-use crate::redis::Ctx;
+use crate::redis::{Ctx, Level};
 use std::ffi::CStr;
 
 /// What is told, with the queue's name as the key.
@@ -19,9 +21,16 @@ pub enum Alert {
     Lapsed,
     /// Stale jobs had to stay because there is no room for more dead letters.
     DeadFull,
+    /// A push was refused because the queue is at its `max-length`.
+    Full,
+    /// Very many jobs are due very late.
+    FarAlarm,
 }
 
 impl Alert {
+    const ALL: [Alert; 7] =
+        [Alert::Dead, Alert::Stale, Alert::Behind, Alert::Lapsed, Alert::DeadFull, Alert::Full, Alert::FarAlarm];
+
     fn event(self) -> &'static CStr {
         match self {
             Alert::Dead => c"dq.dead",
@@ -29,25 +38,77 @@ impl Alert {
             Alert::Behind => c"dq.behind",
             Alert::Lapsed => c"dq.lapsed",
             Alert::DeadFull => c"dq.dead-full",
+            Alert::Full => c"dq.full",
+            Alert::FarAlarm => c"dq.far-alarm",
         }
     }
 }
 
-/// The second, in queue time, in which each was told last.
+/// Stands for all queues that this node does not know: a push to a new one can be refused too.
+pub const UNKNOWN: QueueNumber = QueueNumber::MAX;
+
+/// What was told, and what goes on.
 #[derive(Default)]
-pub struct Alerts(Map<(QueueNumber, Alert), u64>);
+pub struct Alerts {
+    /// The second, in queue time, in which each was told last.
+    told: Map<(QueueNumber, Alert), u64>,
+    /// What began and is not over: the log has one line for each of the two.
+    troubles: Map<(QueueNumber, Alert), ()>,
+}
 
 impl Alerts {
     /// Whether this one is to be told now.
     pub fn is_new(&mut self, number: QueueNumber, alert: Alert, now: u64) -> bool {
-        self.0.insert((number, alert), now / 1000) != Some(now / 1000)
+        self.told.insert((number, alert), now / 1000) != Some(now / 1000)
+    }
+
+    /// Whether the trouble begins now.
+    pub fn begin(&mut self, number: QueueNumber, alert: Alert) -> bool {
+        self.troubles.insert((number, alert), ()).is_none()
+    }
+
+    /// Whether the trouble ends now.
+    pub fn end(&mut self, number: QueueNumber, alert: Alert) -> bool {
+        self.troubles.remove(&(number, alert)).is_some()
+    }
+
+    /// How many queues have the trouble.
+    pub fn troubled(&self, alert: Alert) -> u64 {
+        self.troubles.keys().filter(|(_, of)| *of == alert).count() as u64
     }
 
     pub fn forget(&mut self, number: QueueNumber) {
-        self.0.retain(|(of, _), _| *of != number);
+        for alert in Alert::ALL {
+            self.told.remove(&(number, alert));
+            self.troubles.remove(&(number, alert));
+        }
     }
 }
 
 pub fn tell(ctx: &Ctx, alert: Alert, state: &State) {
     ctx.notify(alert.event(), &state.keys.header);
+}
+
+impl Node {
+    /// Where the trouble begins now, logs it and says so.
+    pub(super) fn begin_trouble(
+        &self,
+        ctx: &Ctx,
+        number: QueueNumber,
+        alert: Alert,
+        line: impl FnOnce() -> String,
+    ) -> bool {
+        let begins = self.alerts.borrow_mut().begin(number, alert);
+        if begins {
+            ctx.log(Level::Warning, &line());
+        }
+        begins
+    }
+
+    /// Logs that a trouble is over, where it ends now.
+    pub(super) fn end_trouble(&self, ctx: &Ctx, number: QueueNumber, alert: Alert, line: impl FnOnce() -> String) {
+        if self.alerts.borrow_mut().end(number, alert) {
+            ctx.log(Level::Warning, &line());
+        }
+    }
 }

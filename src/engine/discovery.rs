@@ -162,6 +162,7 @@ impl Events for ServerEvents {
         NODE.turn_if_held_back(ctx);
         NODE.walk_if_held_back(ctx);
         NODE.release_if_held_back(ctx);
+        NODE.count_if_due(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

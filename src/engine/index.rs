@@ -67,6 +67,11 @@ impl Index {
         self.by_number.get(&number)
     }
 
+    /// Every queue that was ever known here has a smaller number.
+    pub fn next_number(&self) -> QueueNumber {
+        self.next_number
+    }
+
     pub fn is_empty(&self) -> bool {
         self.by_number.is_empty()
     }

@@ -4,6 +4,7 @@
 mod alerts;
 mod availability;
 mod bulk;
+mod census;
 mod checks;
 mod claims;
 mod discovery;
@@ -25,6 +26,7 @@ pub use info::NodeInfo;
 pub use queues::{list as list_queues, QueueRow};
 pub use waiters::{Claimed, Order, Wanted};
 
+use crate::core::args::printable;
 use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
 use crate::queue::{Fault, Queue, Reach, Scene, State};
@@ -32,9 +34,11 @@ use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
 use availability::Availability;
+use census::Census;
 use claims::{give_back, waiter_left};
 use discovery::Discovery;
 use index::{Index, Task};
+use info::Figures;
 use lazy_static::lazy_static;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -59,6 +63,9 @@ struct Node {
     availability: RefCell<Availability>,
     discovery: RefCell<Discovery>,
     alerts: RefCell<Alerts>,
+    census: RefCell<Census>,
+    census_alarm: Alarm,
+    figures: Figures,
     waiters: RefCell<Waiters>,
     /// Those who are sent away and not told yet.
     leaving: RefCell<BTreeMap<WaitKey, Waiter>>,
@@ -92,6 +99,9 @@ impl Node {
             availability: RefCell::default(),
             discovery: RefCell::default(),
             alerts: RefCell::default(),
+            census: RefCell::default(),
+            census_alarm: Alarm::default(),
+            figures: Figures::default(),
             waiters: RefCell::default(),
             leaving: RefCell::default(),
             untold: RefCell::default(),
@@ -148,6 +158,7 @@ impl Node {
         self.clock.restart();
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
+        self.census.borrow_mut().begin_again();
         self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         self.start(ctx);
     }
@@ -172,6 +183,7 @@ impl Node {
         self.release_all(ctx);
         self.end_bulk();
         self.untold.borrow_mut().clear();
+        self.census_alarm.stop(ctx);
         self.sleep_on(ctx);
     }
 
@@ -234,7 +246,7 @@ impl Node {
         let before = state.metrics.dead_letters();
         let (number, outcome) = {
             let mut queue = self.open_for(ctx, known, &state, now_us, reach).map_err(|fault| fault.to_string())?;
-            let outcome = act(&mut queue, known).map_err(|fault| fault.to_string());
+            let outcome = act(&mut queue, known);
             let number = known.or_else(|| queue.exists().then(|| self.know(db, &state, now_us / 1000)));
             if let Some(number) = number {
                 self.set_by_step(number, &queue);
@@ -248,7 +260,10 @@ impl Node {
                 self.alert(ctx, number, &state, Alert::Dead, now_us / 1000);
             }
         }
-        outcome.map(|outcome| (outcome, state))
+        if let Err(Fault::Full { max }) = &outcome {
+            self.refused_full(ctx, number, &state, *max, now_us / 1000);
+        }
+        outcome.map(|outcome| (outcome, state)).map_err(|fault| fault.to_string())
     }
 
     /// A queue that is met for the first time is looked at as a whole.
@@ -266,6 +281,19 @@ impl Node {
         let mut queue = Queue::open(self.scene(ctx, now_us), state, Reach::ALL)?;
         self.observe_ids(&mut queue, state, now_us / 1000);
         Ok(queue)
+    }
+
+    /// Tells of a push that was refused. The queue may have no key, and then this node does not know it.
+    fn refused_full(&self, ctx: &Ctx, number: Option<index::QueueNumber>, state: &State, max: u64, now: u64) {
+        self.figures.refused_full.add(1);
+        self.alert(ctx, number.unwrap_or(alerts::UNKNOWN), state, Alert::Full, now);
+        if let Some(number) = number {
+            let line = || {
+                let name = printable(state.name());
+                format!("dq: queue {name}: at its max-length of {max} jobs, pushes are refused with DQFULL")
+            };
+            self.begin_trouble(ctx, number, Alert::Full, line);
+        }
     }
 
     fn alert(&self, ctx: &Ctx, number: index::QueueNumber, state: &State, alert: Alert, now: u64) {
@@ -300,6 +328,7 @@ pub fn unload(ctx: &Ctx) -> Result<(), String> {
     *NODE.index.borrow_mut() = Index::default();
     *NODE.discovery.borrow_mut() = Discovery::default();
     *NODE.alerts.borrow_mut() = Alerts::default();
+    *NODE.census.borrow_mut() = Census::default();
     *NODE.availability.borrow_mut() = Availability::default();
     *NODE.waiters.borrow_mut() = Waiters::default();
     *NODE.leaving.borrow_mut() = BTreeMap::default();

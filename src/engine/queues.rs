@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 pub struct QueueRow {
     pub name: Vec<u8>,
     pub counts: Counts,
+    pub paused: bool,
     pub waiting: usize,
 }
 
@@ -86,7 +87,7 @@ fn row(ctx: &Ctx, db: i32, name: Vec<u8>) -> Option<QueueRow> {
     let (number, state) = super::find(db, &queue_name, NODE.now(ctx));
     let mut queue = NODE.open_to_read(ctx, &state).ok()?;
     let waiting = number.map_or(0, |number| NODE.waiters.borrow().count(number));
-    let counts = queue.exists().then(|| queue.counts())?;
+    let (counts, paused) = queue.exists().then(|| (queue.counts(), queue.is_paused()))?;
     drop(queue);
-    Some(QueueRow { name, counts, waiting })
+    Some(QueueRow { name, counts, paused, waiting })
 }

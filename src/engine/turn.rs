@@ -3,6 +3,7 @@
 use super::alerts::Alert;
 use super::index::{QueueNumber, Task};
 use super::{Node, HEARTBEAT_MS, NODE};
+use crate::core::args::printable;
 use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Reach, Slice, State};
 use crate::redis::{boot_us, Ctx, Level};
 use crate::settings;
@@ -152,12 +153,17 @@ impl Node {
         let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::ALL) else {
             return Some(job.now + TROUBLE_PAUSE_MS);
         };
-        let next = match task {
-            Task::Leases(_) => self.end_leases(job, &mut queue, slice),
-            Task::Upkeep(_) => self.look_over(job, &mut queue, slice),
-            Task::Bulk(_) => self.go_on_with_bulk(job, &mut queue, slice),
-            Task::Meet(_) | Task::Serve(_) => self.meet(job, &mut queue),
+        let begun_us = boot_us();
+        let (next, figures) = match task {
+            Task::Leases(_) => (self.end_leases(job, &mut queue, slice), Some(&self.figures.leases)),
+            Task::Upkeep(_) => (self.look_over(job, &mut queue, slice), Some(&self.figures.upkeep)),
+            Task::Bulk(_) => (self.go_on_with_bulk(job, &mut queue, slice), Some(&self.figures.bulk)),
+            Task::Meet(_) | Task::Serve(_) => (self.meet(job, &mut queue), None),
         };
+        if let Some(figures) = figures {
+            figures.runs.add(1);
+            figures.us.add(usize::try_from(boot_us().saturating_sub(begun_us)).unwrap_or(0));
+        }
         self.set_by_step(job.number, &queue);
         next
     }
@@ -173,6 +179,7 @@ impl Node {
     pub(super) fn forget(&self, number: QueueNumber) {
         self.index.borrow_mut().forget(number);
         self.alerts.borrow_mut().forget(number);
+        self.census.borrow_mut().forget(number);
     }
 
     /// The first look at a queue that was found, or whose header went.
@@ -180,7 +187,7 @@ impl Node {
         self.observe_ids(queue, job.state, job.now);
         queue.learn_header();
         if queue.restore_header() {
-            let name = crate::core::args::printable(job.state.name());
+            let name = printable(job.state.name());
             job.ctx
                 .log(Level::Warning, &format!("dq: the header of queue {name} was gone while it has jobs: made again"));
         }
@@ -197,6 +204,7 @@ impl Node {
             return queue.next_lease_end().map(|at| at.max(job.now + TROUBLE_PAUSE_MS));
         }
         let progress = queue.end_leases(slice, &mut report);
+        self.figures.lapsed.add(report.lapsed);
         if report.lapsed > 0 {
             self.alert(job.ctx, job.number, job.state, Alert::Lapsed, job.now);
         }
@@ -234,36 +242,51 @@ impl Node {
 
     fn purge(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Progress {
         let since = self.availability.borrow().open_since(job.now, settings::STALE_AFTER.get());
-        let Some(since) = since else { return Progress::Done };
-        if !queue.is_open_since(since) || !queue.has_jobs() {
-            return Progress::Done;
-        }
-        if queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0 {
-            queue.note_held(0);
-            if queue.has_ready_since(since) {
-                self.alert(job.ctx, job.number, job.state, Alert::Behind, job.now);
-            }
+        let Some(since) = since.filter(|since| queue.is_open_since(*since)) else { return Progress::Done };
+        let worked_on = queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0;
+        self.tell_behind(job, worked_on && queue.has_jobs() && queue.has_ready_since(since));
+        if !queue.has_jobs() {
             return Progress::Done;
         }
         let mut report = PurgeReport::default();
-        let progress = queue.purge_stale(since, slice, &mut report);
+        let progress = if worked_on { Progress::Done } else { queue.purge_stale(since, slice, &mut report) };
         queue.note_held(report.held);
-        self.tell_purge(job, &report);
+        self.tell_purge(job, &report, progress);
         progress
     }
 
-    fn tell_purge(&self, job: &Job, report: &PurgeReport) {
-        let name = crate::core::args::printable(job.state.name());
+    fn tell_behind(&self, job: &Job, is_behind: bool) {
+        let name = || printable(job.state.name());
+        if is_behind {
+            self.alert(job.ctx, job.number, job.state, Alert::Behind, job.now);
+            let line =
+                || format!("dq: queue {}: jobs are ready for dq.stale-after: its workers do not keep up", name());
+            self.begin_trouble(job.ctx, job.number, Alert::Behind, line);
+        } else {
+            let line = || format!("dq: queue {}: its workers keep up again", name());
+            self.end_trouble(job.ctx, job.number, Alert::Behind, line);
+        }
+    }
+
+    fn tell_purge(&self, job: &Job, report: &PurgeReport, progress: Progress) {
+        let name = || printable(job.state.name());
+        self.figures.purged.add(report.purged);
         if report.purged > 0 {
             self.alert(job.ctx, job.number, job.state, Alert::Stale, job.now);
-            let line = format!("dq: queue {name}: {} stale jobs went by dq.stale-policy", report.purged);
-            job.ctx.log(Level::Warning, &line);
+        }
+        let (purged, logged) = (job.state.metrics.stale_purged.get(), &job.state.metrics.stale_logged);
+        if progress == Progress::Done && purged > logged.get() {
+            let count = purged - logged.replace(purged);
+            job.ctx.log(Level::Warning, &format!("dq: queue {}: {count} stale jobs went by dq.stale-policy", name()));
         }
         if report.held > 0 {
             self.alert(job.ctx, job.number, job.state, Alert::DeadFull, job.now);
             let line =
-                format!("dq: queue {name}: {} stale jobs stay, its dead letters are at dq.dead-max", report.held);
-            job.ctx.log(Level::Warning, &line);
+                || format!("dq: queue {}: {} stale jobs stay, dead letters are at dq.dead-max", name(), report.held);
+            self.begin_trouble(job.ctx, job.number, Alert::DeadFull, line);
+        } else if progress == Progress::Done {
+            let line = || format!("dq: queue {}: no stale job has to stay any more", name());
+            self.end_trouble(job.ctx, job.number, Alert::DeadFull, line);
         }
     }
 }

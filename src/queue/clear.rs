@@ -46,7 +46,7 @@ impl Queue<'_> {
 
     fn purge_state(&mut self, state: JobState) -> u64 {
         let (now, arrivals) = (self.now(), &self.state.arrivals);
-        let delayed = self.due_above(now);
+        let delayed = self.due_after(now);
         let walk = match state {
             JobState::Ready => {
                 let ready = (self.due.len() as u64).saturating_sub(delayed);

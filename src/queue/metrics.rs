@@ -30,6 +30,8 @@ pub struct Metrics {
     pub lapsed: Counter,
     pub stale_receipts: Counter,
     pub stale_purged: Counter,
+    /// What of `stale_purged` is logged.
+    pub stale_logged: Cell<u64>,
     /// Stale jobs that the last purge left in their place because there was no room for more dead letters.
     pub stale_held: Cell<u64>,
     pub dead_evicted: Counter,

@@ -8,6 +8,7 @@ mod cancel;
 mod check;
 mod claim;
 mod clear;
+mod counts;
 mod drop;
 mod fault;
 mod finish;
@@ -33,15 +34,17 @@ mod state;
 pub use bulk::Bulk;
 pub use check::CheckWalk;
 pub use claim::Taken;
+pub use counts::Counts;
 pub use fault::Fault;
 pub use finish::FailNote;
 pub use job_state::JobState;
 pub use lapse::LapseReport;
+pub use metrics::Counter;
 pub use policy::{lease_of, policy_of};
 pub use purge::PurgeReport;
 pub use push::{Due, NewJob, Pushed, Taking};
 pub use reach::Reach;
-pub use read::{Counts, Figures, Place};
+pub use read::{Figures, Place};
 pub use replay::{Replay, ReplayAll, Replaying};
 pub use retry::Retried;
 pub use slice::{Progress, Slice};
@@ -148,7 +151,7 @@ impl<'a> Queue<'a> {
     }
 
     /// Queue time of the step, in ms.
-    fn now(&self) -> u64 {
+    pub fn now(&self) -> u64 {
         self.now_us / 1000
     }
 

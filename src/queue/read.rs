@@ -1,21 +1,13 @@
 //! What a reader sees: the figures of the queue, one job.
 
-use super::{Fault, JobState, Queue};
+use super::{Counts, Fault, JobState, Queue};
 use crate::core::record::{Job, Letter, Reason};
 use crate::redis::{HashKey, Text, ZsetKey};
-
-/// How many jobs there are now.
-pub struct Counts {
-    pub ready: u64,
-    pub delayed: u64,
-    pub leased: u64,
-    pub dead: u64,
-    pub paused: bool,
-}
 
 /// Counts and sizes of the queue now.
 pub struct Figures {
     pub counts: Counts,
+    pub paused: bool,
     /// Jobs due later than the horizon.
     pub far: u64,
     pub oldest_ready_age_ms: u64,
@@ -83,27 +75,11 @@ impl Queue<'_> {
         let memory_bytes = hashes.map(HashKey::memory).iter().chain(&zsets.map(ZsetKey::memory)).sum();
         Figures {
             counts,
-            far: self.due_above(now.saturating_add(far_horizon)),
+            paused: self.is_paused(),
+            far: self.far(far_horizon),
             oldest_ready_age_ms: self.due.first(now, 1).first().map_or(0, |(_, at)| now - at),
             memory_bytes,
         }
-    }
-
-    pub fn counts(&mut self) -> Counts {
-        let due = self.due.len() as u64;
-        let delayed = self.due_above(self.now()).min(due);
-        Counts {
-            ready: due - delayed,
-            delayed,
-            leased: self.leased.len() as u64,
-            dead: self.dead.len() as u64,
-            paused: self.is_paused(),
-        }
-    }
-
-    /// How many jobs are due later than `at`.
-    pub(super) fn due_above(&self, at: u64) -> u64 {
-        u64::try_from(self.ctx.zcount_above(&self.state.keys.due, at)).unwrap_or(0)
     }
 
     /// The live job of that id, else its dead letter.

@@ -16,6 +16,10 @@ impl InfoSection {
         unsafe { api!(RedisModule_InfoAddFieldLongLong(self.0, name.as_ptr(), value)) };
     }
 
+    pub fn count(&self, name: &str, count: u64) {
+        self.integer(name, i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     pub fn text(&self, name: &str, value: &str) {
         let (name, value) = (CString::new(name).unwrap_or_default(), CString::new(value).unwrap_or_default());
         // SAFETY: as in `integer`.

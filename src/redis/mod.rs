@@ -43,7 +43,7 @@ pub use rank::Position;
 pub use reply::Reply;
 pub use scan::{EntryScan, KeyspaceScan};
 pub use text::Text;
-pub use timer::TimerHandle;
+pub use timer::{timer_figures, TimerHandle};
 pub use waiting::{Wait, WaitKey, Waiting};
 pub use waker::{arm_now, Waker};
 

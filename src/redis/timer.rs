@@ -1,7 +1,8 @@
 //! Timers of the server.
 
-use super::{api, Ctx};
+use super::{api, boot_us, Ctx, MainThread};
 use redis_module::raw;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
@@ -15,9 +16,35 @@ pub struct TimerHandle(raw::RedisModuleTimerID);
 extern "C" fn fire(ctx: *mut raw::RedisModuleCtx, data: *mut c_void) {
     // SAFETY: `data` is the function pointer that `arm` was given, and the context is live while the callback runs.
     let (ctx, call) = unsafe { (Ctx::lent(ctx), std::mem::transmute::<*mut c_void, Timers>(data)) };
+    let begun_us = boot_us();
     if catch_unwind(AssertUnwindSafe(|| call(&ctx))).is_err() {
         ctx.log(super::Level::Warning, "dq: a timer failed; see the panic message above");
     }
+    note_run(boot_us().saturating_sub(begun_us));
+}
+
+/// What all timers of the module took of the server since it was loaded.
+#[derive(Clone, Copy)]
+pub struct TimerFigures {
+    pub runs: u64,
+    pub us: u64,
+    pub longest_us: u64,
+}
+
+static FIGURES: MainThread<Cell<TimerFigures>> =
+    MainThread::new(Cell::new(TimerFigures { runs: 0, us: 0, longest_us: 0 }));
+
+fn note_run(us: u64) {
+    let before = FIGURES.get();
+    FIGURES.set(TimerFigures {
+        runs: before.runs + 1,
+        us: before.us.saturating_add(us),
+        longest_us: before.longest_us.max(us),
+    });
+}
+
+pub fn timer_figures() -> TimerFigures {
+    FIGURES.get()
 }
 
 impl TimerHandle {

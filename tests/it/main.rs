@@ -17,6 +17,7 @@ mod docs;
 mod drop;
 mod extend;
 mod fail;
+mod figures;
 mod get;
 mod keyspace;
 mod lapse;

@@ -1,0 +1,222 @@
+//! How many jobs all queues have together, for INFO, and the alarms that go by how many a queue has. The queues are
+//! counted one after the other, a slice at a time, by a timer of their own: also while writes are refused or paused.
+
+use super::alerts::Alert;
+use super::index::{Known, QueueNumber};
+use super::schedule::Map;
+use super::{Node, NODE};
+use crate::core::args::printable;
+use crate::queue::{Counts, Queue, Slice};
+use crate::redis::{boot_us, Ctx};
+use crate::settings;
+use std::collections::VecDeque;
+
+/// A queue is counted again when its count is so old, in ms. With what a round takes, none becomes older than 10 s.
+const MOST_AGE_MS: u64 = 8000;
+const LEAST_AGE_MS: u64 = 1000;
+/// So much older a count may become for each queue that there is, in ms.
+const AGE_PER_QUEUE_MS: u64 = 5;
+/// Between two slices, in ms.
+const PAUSE_MS: u64 = 20;
+
+/// The counts of all queues.
+#[derive(Default)]
+pub struct Census {
+    /// Each queue, and when it was counted, in ms of boot time; the oldest count first.
+    line: VecDeque<(u64, QueueNumber)>,
+    counts: Map<QueueNumber, Counts>,
+    total: Counts,
+    /// Queues from this number on are not in the line yet.
+    next_number: QueueNumber,
+}
+
+impl Census {
+    pub fn total(&self) -> Counts {
+        self.total
+    }
+
+    /// Counts all queues anew.
+    pub fn begin_again(&mut self) {
+        self.line.iter_mut().for_each(|(counted_at, _)| *counted_at = 0);
+        self.counts.clear();
+        self.total = Counts::default();
+    }
+
+    pub fn forget(&mut self, number: QueueNumber) {
+        if let Some(counts) = self.counts.remove(&number) {
+            self.total = Counts {
+                ready: self.total.ready - counts.ready,
+                delayed: self.total.delayed - counts.delayed,
+                leased: self.total.leased - counts.leased,
+                dead: self.total.dead - counts.dead,
+            };
+        }
+    }
+
+    fn note(&mut self, number: QueueNumber, counts: Counts, now: u64) {
+        self.forget(number);
+        self.total = Counts {
+            ready: self.total.ready + counts.ready,
+            delayed: self.total.delayed + counts.delayed,
+            leased: self.total.leased + counts.leased,
+            dead: self.total.dead + counts.dead,
+        };
+        self.counts.insert(number, counts);
+        self.line.push_back((now, number));
+    }
+
+    /// Queues that were given numbers before `next_number` and are new here come first.
+    fn admit(&mut self, next_number: QueueNumber) {
+        for number in self.next_number..next_number {
+            self.line.push_front((0, number));
+        }
+        self.next_number = next_number;
+    }
+
+    fn is_due(&self, now: u64) -> bool {
+        let age = (self.line.len() as u64 * AGE_PER_QUEUE_MS).clamp(LEAST_AGE_MS, MOST_AGE_MS);
+        self.line.front().is_some_and(|(counted_at, _)| counted_at.saturating_add(age) <= now)
+    }
+
+    fn pop(&mut self, now: u64) -> Option<QueueNumber> {
+        if !self.is_due(now) {
+            return None;
+        }
+        self.line.pop_front().map(|(_, number)| number)
+    }
+}
+
+fn now_ms() -> u64 {
+    boot_us() / 1000
+}
+
+fn turn(ctx: &Ctx) {
+    NODE.census_alarm.fired();
+    NODE.take_census_turn(ctx);
+}
+
+impl Node {
+    /// Called again and again; begins to count where counts are old.
+    pub(super) fn count_if_due(&self, ctx: &Ctx) {
+        if !self.is_acting() {
+            return;
+        }
+        self.census.borrow_mut().admit(self.index.borrow().next_number());
+        if self.census_alarm.is_armed() {
+            self.census_alarm.rearm_if_held_back(ctx, turn);
+        } else if self.census.borrow().is_due(now_ms()) {
+            self.census_alarm.arm(ctx, 0, turn);
+        }
+    }
+
+    fn take_census_turn(&self, ctx: &Ctx) {
+        let mut slice = Slice::new();
+        let now_us = self.now_us(ctx);
+        while !slice.is_over() {
+            let number = self.census.borrow_mut().pop(now_ms());
+            let Some(number) = number else { return };
+            slice.spend(0);
+            let known = self.index.borrow().get(number).cloned();
+            if let Some(known) = known {
+                self.count(ctx, &known, now_us);
+            }
+        }
+        self.census_alarm.arm(ctx, PAUSE_MS, turn);
+    }
+
+    fn count(&self, ctx: &Ctx, known: &Known, now_us: u64) {
+        if !ctx.select_db(known.db) {
+            return;
+        }
+        let mut queue = Queue::to_count(self.scene(ctx, now_us), &known.state);
+        let counts = queue.counts();
+        self.census.borrow_mut().note(known.number, counts, now_ms());
+        self.look_for_far(ctx, known, counts, &mut queue);
+        self.look_for_room(ctx, known, counts);
+    }
+
+    /// Raises the far-future alarm, or ends it.
+    fn look_for_far(&self, ctx: &Ctx, known: &Known, counts: Counts, queue: &mut Queue) {
+        let (alarm, horizon) = (settings::FAR_ALARM.get(), settings::FAR_HORIZON.get());
+        let far = if alarm == 0 || is_well_below(counts.delayed, alarm) { 0 } else { queue.far(horizon) };
+        let name = || printable(known.state.name());
+        if alarm > 0 && far >= alarm {
+            let line = || {
+                let name = name();
+                format!("dq: queue {name}: {far} jobs are due in more than {horizon} ms (dq.far-horizon, dq.far-alarm)")
+            };
+            if self.begin_trouble(ctx, known.number, Alert::FarAlarm, line) {
+                self.alert(ctx, known.number, &known.state, Alert::FarAlarm, queue.now());
+            }
+        } else if alarm == 0 || is_well_below(far, alarm) {
+            let line = || format!("dq: queue {}: the far alarm is over, {far} jobs are far", name());
+            self.end_trouble(ctx, known.number, Alert::FarAlarm, line);
+        }
+    }
+
+    /// Whether a queue that refused jobs because it was full has room again.
+    fn look_for_room(&self, ctx: &Ctx, known: &Known, counts: Counts) {
+        let live = counts.ready + counts.delayed + counts.leased;
+        if settings::MAX_LENGTH.limit().is_none_or(|max| is_well_below(live, max)) {
+            let line = || format!("dq: queue {}: there is room for jobs again", printable(known.state.name()));
+            self.end_trouble(ctx, known.number, Alert::Full, line);
+        }
+    }
+}
+
+/// Whether `count` is so far below `limit` that what began there is over, and will not begin again at once.
+fn is_well_below(count: u64, limit: u64) -> bool {
+    u128::from(count) * 10 < u128::from(limit) * 9
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_ready(ready: u64) -> Counts {
+        Counts { ready, ..Counts::default() }
+    }
+
+    #[test]
+    fn the_oldest_count_is_taken_first_and_a_new_queue_before_it() {
+        let mut census = Census::default();
+        census.admit(2);
+        assert_eq!([census.pop(5000), census.pop(5000), census.pop(5000)], [Some(1), Some(0), None]);
+        census.note(1, of_ready(1), 5000);
+        census.note(0, of_ready(2), 5500);
+        assert_eq!(census.pop(5999), None);
+        census.admit(3);
+        assert_eq!([census.pop(6000), census.pop(6000), census.pop(6000)], [Some(2), Some(1), None]);
+    }
+
+    #[test]
+    fn the_total_is_the_sum_of_the_last_counts() {
+        let mut census = Census::default();
+        census.note(0, of_ready(5), 0);
+        census.note(1, of_ready(7), 0);
+        census.note(0, of_ready(2), 0);
+        assert_eq!(census.total().ready, 9);
+        census.forget(1);
+        census.forget(1);
+        assert_eq!(census.total().ready, 2);
+        census.begin_again();
+        assert_eq!(census.total().ready, 0);
+    }
+
+    #[test]
+    fn many_queues_are_counted_less_often_but_in_time() {
+        let mut census = Census::default();
+        for number in 0..10_000 {
+            census.note(number, Counts::default(), 1);
+        }
+        assert!(!census.is_due(8000));
+        assert!(census.is_due(8001));
+    }
+
+    #[test]
+    fn well_below_is_under_nine_tenths() {
+        assert!(is_well_below(0, 1) && is_well_below(89, 100));
+        assert!(!is_well_below(90, 100) && !is_well_below(1, 1));
+        assert!(is_well_below(1, u64::MAX));
+    }
+}
