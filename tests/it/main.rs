@@ -6,6 +6,7 @@
 mod common;
 
 mod ack;
+mod acl;
 mod bad_input;
 mod cancel;
 mod cases;
