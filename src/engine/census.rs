@@ -17,7 +17,7 @@ const LEAST_AGE_MS: u64 = 1000;
 /// So much older a count may become for each queue that there is, in ms.
 const AGE_PER_QUEUE_MS: u64 = 5;
 /// Between two slices, in ms.
-const PAUSE_MS: u64 = 20;
+const PAUSE_MS: u64 = 10;
 
 /// The counts of all queues.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! other client is kept waiting for long. `make bench-holds` measures the waiting to the point, with more jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -443,4 +443,33 @@ fn no_kind_of_job_starves_another() {
         met += 1;
     }
     assert!(met > 10, "{met}");
+}
+
+#[test]
+fn ten_thousand_queues_are_counted_within_ten_seconds_and_in_slices() {
+    const QUEUES: usize = 10_000;
+    let server = Server::builder().set("stale-policy", "keep").start();
+    let mut con = server.conn();
+    let mut each = |words: Vec<Vec<u8>>| {
+        let mut pipe = redis::pipe();
+        for i in 0..QUEUES {
+            pipe.cmd(std::str::from_utf8(&words[0]).expect("a name")).arg(format!("q{i}")).arg(&words[1..]).ignore();
+        }
+        pipe.exec(&mut con).expect("the commands answer");
+    };
+    let jobs = |state: &str| server.info("dq", &format!("dq_jobs_{state}")).parse::<usize>().expect("a number");
+    each(args!["DQ.MPUSH", "PAYLOADS", "x", "y"]);
+    each(args!["DQ.PUSH", "z", "DELAY", "1h"]);
+    wait_for("the first count", || (jobs("ready"), jobs("delayed")) == (2 * QUEUES, QUEUES));
+    each(args!["DQ.CLAIM"]);
+    let (begun, mut last, mut widest) = (Instant::now(), Instant::now(), Duration::ZERO);
+    pinged(&server, "10,000 queues counted, INFO asked for", || {
+        wait_for("the next count", || {
+            widest = widest.max(last.elapsed());
+            last = Instant::now();
+            jobs("leased") == QUEUES
+        });
+    });
+    // A machine that stood still is not what is measured.
+    assert!(begun.elapsed() - widest <= Duration::from_secs(10), "{:?}, once {widest:?}", begun.elapsed());
 }
