@@ -44,23 +44,13 @@ impl Census {
 
     pub fn forget(&mut self, number: QueueNumber) {
         if let Some(counts) = self.counts.remove(&number) {
-            self.total = Counts {
-                ready: self.total.ready - counts.ready,
-                delayed: self.total.delayed - counts.delayed,
-                leased: self.total.leased - counts.leased,
-                dead: self.total.dead - counts.dead,
-            };
+            self.total = self.total - counts;
         }
     }
 
     fn note(&mut self, number: QueueNumber, counts: Counts, now: u64) {
         self.forget(number);
-        self.total = Counts {
-            ready: self.total.ready + counts.ready,
-            delayed: self.total.delayed + counts.delayed,
-            leased: self.total.leased + counts.leased,
-            dead: self.total.dead + counts.dead,
-        };
+        self.total = self.total + counts;
         self.counts.insert(number, counts);
         self.line.push_back((now, number));
     }

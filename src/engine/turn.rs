@@ -263,7 +263,7 @@ impl Node {
                 || format!("dq: queue {}: jobs are ready for dq.stale-after: its workers do not keep up", name());
             self.begin_trouble(job.ctx, job.number, Alert::Behind, line);
         } else {
-            let line = || format!("dq: queue {}: its workers keep up again", name());
+            let line = || format!("dq: queue {}: it is not behind any more", name());
             self.end_trouble(job.ctx, job.number, Alert::Behind, line);
         }
     }

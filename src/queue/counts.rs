@@ -2,6 +2,7 @@
 
 use super::{Queue, Scene, State};
 use crate::redis::Purpose;
+use std::ops::{Add, Sub};
 
 /// Jobs by their state.
 #[derive(Clone, Copy, Default)]
@@ -10,6 +11,32 @@ pub struct Counts {
     pub delayed: u64,
     pub leased: u64,
     pub dead: u64,
+}
+
+impl Add for Counts {
+    type Output = Counts;
+
+    fn add(self, more: Counts) -> Counts {
+        Counts {
+            ready: self.ready + more.ready,
+            delayed: self.delayed + more.delayed,
+            leased: self.leased + more.leased,
+            dead: self.dead + more.dead,
+        }
+    }
+}
+
+impl Sub for Counts {
+    type Output = Counts;
+
+    fn sub(self, less: Counts) -> Counts {
+        Counts {
+            ready: self.ready - less.ready,
+            delayed: self.delayed - less.delayed,
+            leased: self.leased - less.leased,
+            dead: self.dead - less.dead,
+        }
+    }
 }
 
 impl<'a> Queue<'a> {
