@@ -90,13 +90,19 @@ fn producers_and_workers_all_at_once() {
                         _ => args!["DQ.MCLAIM", 2, "b", "a", "BLOCK", 3],
                     };
                     let reply = client.call(claim);
+                    let mut is_over = false;
                     for job in list(&reply) {
                         let fields = list(&job);
                         let queue = fields.get(6).map_or("a".to_string(), text);
                         let job = Job::of(&job);
+                        if job.payload == b"end" && is_over {
+                            client.call(args!["DQ.RELEASE", queue, "RECEIPTS", job.receipt]);
+                            continue;
+                        }
                         if job.payload == b"end" {
                             client.call(args!["DQ.ACK", queue, job.receipt]);
-                            return done;
+                            is_over = true;
+                            continue;
                         }
                         let first = job.attempt == 1;
                         match (turn % 5, first) {
@@ -109,6 +115,9 @@ fn producers_and_workers_all_at_once() {
                                 done.push(job.payload);
                             }
                         }
+                    }
+                    if is_over {
+                        return done;
                     }
                 }
             })

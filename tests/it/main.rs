@@ -20,6 +20,7 @@ mod extend;
 mod fail;
 mod figures;
 mod get;
+mod history;
 mod keyspace;
 mod lapse;
 mod late;
