@@ -323,6 +323,13 @@ fn other_commands(wire: &mut Wire, line: &mut Line, n: usize) -> Vec<(&'static s
     each(wire, "RELEASE", held.iter().map(|r| words(&[b"DQ.RELEASE", &queue, b"RECEIPTS", r])).collect());
     let (_, held) = claim(wire, line, n, COUNT, COUNT_DEPTH);
     each(wire, "FAIL", held.iter().map(|r| words(&[b"DQ.FAIL", &queue, r])).collect());
+    let by_id = |command: &[&[u8]]| {
+        held.iter().map(|r| words(command).into_iter().chain([r[..11].to_vec()]).collect()).collect::<Vec<Vec<_>>>()
+    };
+    each(wire, "REPLAY", by_id(&[b"DQ.REPLAY", &queue, b"DELAY", b"1h", b"IDS"]));
+    each(wire, "RESCHEDULE", by_id(&[b"DQ.RESCHEDULE", &queue, b"DELAY", b"2h", b"IDS"]));
+    each(wire, "CANCEL", by_id(&[b"DQ.CANCEL", &queue]));
+    each(wire, "PEEK COUNT 10", (0..n / 10).map(|_| words(&[b"DQ.PEEK", &queue])).collect());
     each(wire, "STATS", (0..n / 10).map(|_| words(&[b"DQ.STATS", &queue])).collect());
     each(wire, "CLAIM of nothing", (0..n).map(|_| words(&[b"DQ.CLAIM", &queue])).collect());
     each(

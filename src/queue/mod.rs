@@ -18,6 +18,7 @@ mod job_state;
 mod lapse;
 mod leases;
 mod locate;
+mod memory;
 mod metrics;
 mod peek;
 mod policy;

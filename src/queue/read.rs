@@ -2,7 +2,7 @@
 
 use super::{Counts, Fault, JobState, Queue};
 use crate::core::record::{Job, Letter, Reason};
-use crate::redis::{HashKey, Text, ZsetKey};
+use crate::redis::Text;
 
 /// Counts and sizes of the queue now.
 pub struct Figures {
@@ -70,15 +70,12 @@ impl View {
 impl Queue<'_> {
     pub fn figures(&mut self, far_horizon: u64) -> Figures {
         let (now, counts) = (self.now(), self.counts());
-        let hashes = [&mut self.header, &mut self.jobs, &mut self.dead];
-        let zsets = [&self.due, &self.leased, &self.ids, &self.dead_at];
-        let memory_bytes = hashes.map(HashKey::memory).iter().chain(&zsets.map(ZsetKey::memory)).sum();
         Figures {
             counts,
             paused: self.is_paused(),
             far: self.far(far_horizon),
             oldest_ready_age_ms: self.due.first(now, 1).first().map_or(0, |(_, at)| now - at),
-            memory_bytes,
+            memory_bytes: self.memory(),
         }
     }
 

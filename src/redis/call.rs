@@ -4,9 +4,6 @@ use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
 
-/// Entries that stand for all of a HASH.
-const SAMPLES: i64 = 16;
-
 /// Why the server would not run a command: its own error text.
 #[derive(Debug)]
 pub struct Refusal(pub String);
@@ -209,24 +206,6 @@ impl Ctx {
         });
         let pair = |index| Some((reply.member(index)?, reply.element(index + 1)?.parse().ok()?));
         (0..).step_by(2).map_while(pair).collect()
-    }
-
-    /// About how many bytes a field of a HASH and its value have, without what the server needs to keep them; by some of
-    /// its entries.
-    pub(super) fn mean_entry(&self, hash: &Text) -> usize {
-        // SAFETY: one string, one integer, one C string.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(
-                self.raw(),
-                c"HRANDFIELD".as_ptr(),
-                c"slcE".as_ptr(),
-                hash.raw(),
-                -SAMPLES,
-                c"WITHVALUES".as_ptr()
-            ))
-        });
-        let lengths: Vec<_> = (0..).map_while(|index| Some(reply.member(index)?.as_bytes().len())).collect();
-        2 * lengths.iter().sum::<usize>() / lengths.len().max(1)
     }
 
     /// MEMORY USAGE of a key, in bytes; 0 where there is none.

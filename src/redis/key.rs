@@ -164,6 +164,11 @@ impl<'a, T: Native> Key<'a, T> {
         self.effects.expect(removals);
     }
 
+    /// MEMORY USAGE, in bytes.
+    pub fn usage(&self) -> u64 {
+        self.slot.ctx.memory_usage(self.slot.name)
+    }
+
     pub fn exists(&mut self) -> bool {
         self.slot.present().is_some()
     }
@@ -203,18 +208,7 @@ impl<T: Native> Drop for Key<'_, T> {
     }
 }
 
-/// From so many entries on, MEMORY USAGE of a HASH can take very long: while the server makes the table larger it goes
-/// through millions of empty buckets to find the first entry.
-const LARGE_HASH: usize = 1_000_000;
-/// What the server needs beside the bytes of a field and its value, in bytes: 57 were measured on Redis 7.0.
-const ENTRY_OVERHEAD: usize = 57;
-
 impl Key<'_, Zset> {
-    /// As MEMORY USAGE estimates it, in bytes.
-    pub fn memory(&self) -> u64 {
-        self.slot.ctx.memory_usage(self.slot.name)
-    }
-
     /// The score of `id` as it stands in the key, which another hand may have made a fraction.
     pub fn raw_score(&mut self, id: &Text) -> Option<f64> {
         let key = self.slot.present()?;
@@ -295,15 +289,6 @@ impl Key<'_, Zset> {
 }
 
 impl Key<'_, Hash> {
-    /// As MEMORY USAGE estimates it, in bytes; where there are very many entries, by some of them.
-    pub fn memory(&mut self) -> u64 {
-        let (len, ctx, name) = (self.len(), self.slot.ctx, self.slot.name);
-        if len < LARGE_HASH {
-            return ctx.memory_usage(name);
-        }
-        (len * (ctx.mean_entry(name) + ENTRY_OVERHEAD)) as u64
-    }
-
     pub fn get(&mut self, field: &Text) -> Option<Text> {
         let key = self.slot.present()?;
         let mut value: *mut raw::RedisModuleString = null_mut();

@@ -256,10 +256,9 @@ fn a_key_of_another_type_holds_waiters_up_until_it_is_gone() {
         let key = if companion.is_empty() { q.name.clone() } else { q.key(companion) };
         ok!(q, "PUSH", "x", "DELAY", 60);
         q.unwatched();
-        if companion.is_empty() {
-            q.raw::<i64>(args!["DEL", &key]);
-        }
-        q.raw::<()>(args!["SET", &key, "text"]);
+        let mut pipe = redis::pipe();
+        pipe.atomic().cmd("DEL").arg(&key).cmd("SET").arg(&key).arg("text");
+        pipe.exec(&mut q.con).expect("the key is another");
         std::thread::sleep(Duration::from_millis(100));
         waiter.assert_silent(&scene);
         q.raw::<i64>(args!["DEL", &key]);

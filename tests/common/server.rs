@@ -127,6 +127,9 @@ impl Server {
             "enable-debug-command yes".to_string(),
             "enable-module-command yes".to_string(),
             "repl-diskless-sync-delay 0".to_string(),
+            // A ping counts as something written: none comes between two looks at a primary and its replica.
+            "repl-ping-replica-period 3600".to_string(),
+            "repl-timeout 7200".to_string(),
         ];
         if builder.module {
             let module = module_path();
