@@ -4,6 +4,7 @@ use super::schedule::{Map, Schedule};
 use crate::core::names::QueueName;
 use crate::queue::State;
 use crate::settings;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A queue by the number that the index gave it; never used again for another.
@@ -48,7 +49,7 @@ pub struct Known {
 #[derive(Default)]
 pub struct Index {
     by_name: Map<i32, Map<Box<[u8]>, Known>>,
-    by_number: Map<QueueNumber, Known>,
+    by_number: BTreeMap<QueueNumber, Known>,
     next_number: QueueNumber,
     pub schedule: Schedule<Task>,
 }
@@ -78,6 +79,11 @@ impl Index {
 
     pub fn all(&self) -> impl Iterator<Item = &Known> {
         self.by_number.values()
+    }
+
+    /// The queues from this number on, in the order of their numbers.
+    pub fn from(&self, number: QueueNumber) -> impl Iterator<Item = &Known> {
+        self.by_number.range(number..).map(|(_, known)| known)
     }
 
     /// Any one queue.

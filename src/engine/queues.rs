@@ -1,5 +1,6 @@
 //! DQ.QUEUES: the queues of one database, at once or as a walk while the client waits.
 
+use super::index::QueueNumber;
 use super::walks::{self, Walk};
 use super::NODE;
 use crate::core::glob;
@@ -7,6 +8,9 @@ use crate::core::names::{self, QueueName};
 use crate::queue::{Counts, Fault, Progress, Slice};
 use crate::redis::{Ctx, KeyspaceScan};
 use std::collections::BTreeSet;
+
+/// Known queues that are looked at together.
+const BATCH: usize = 64;
 
 /// One queue.
 pub struct QueueRow {
@@ -19,11 +23,20 @@ pub struct QueueRow {
 /// Writes what was found.
 type ReplyRows = fn(&Ctx, &[QueueRow]);
 
+/// Where names are still to be looked for.
+enum Source {
+    /// Among the queues that this node knows, from this number on.
+    Known(QueueNumber),
+    /// Among the keys of the database, where this node does not know its queues.
+    Keys(KeyspaceScan),
+    /// Nowhere.
+    None,
+}
+
 struct Queues {
     db: i32,
     pattern: Vec<u8>,
-    /// Where this node does not know its queues: the keys that are still to be looked at.
-    scan: Option<KeyspaceScan>,
+    source: Source,
     /// Those that are still to be looked into.
     names: BTreeSet<Vec<u8>>,
     rows: Vec<QueueRow>,
@@ -32,22 +45,13 @@ struct Queues {
 
 impl Walk for Queues {
     fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Result<Progress, Fault> {
+        if self.look_for_names(ctx, slice) == Progress::More {
+            return Ok(Progress::More);
+        }
         while !slice.is_over() {
-            if let Some(scan) = &mut self.scan {
-                let more = scan.step(ctx, &mut |key| {
-                    slice.spend(0);
-                    self.names.extend(names::queue_of(key).map(|(name, _)| name.as_bytes().to_vec()));
-                });
-                if !more {
-                    self.scan = None;
-                }
-                continue;
-            }
             let Some(name) = self.names.pop_first() else { return Ok(Progress::Done) };
             slice.spend(0);
-            if glob::matches(&self.pattern, &name) {
-                self.rows.extend(row(ctx, self.db, name));
-            }
+            self.rows.extend(row(ctx, self.db, name));
         }
         Ok(Progress::More)
     }
@@ -57,22 +61,57 @@ impl Walk for Queues {
     }
 }
 
+impl Queues {
+    fn look_for_names(&mut self, ctx: &Ctx, slice: &mut Slice) -> Progress {
+        while !slice.is_over() {
+            let mut found = Vec::new();
+            let more = self.source.step(ctx, self.db, slice, &mut found);
+            self.names.extend(found.into_iter().filter(|name| glob::matches(&self.pattern, name)));
+            if !more {
+                self.source = Source::None;
+                return Progress::Done;
+            }
+        }
+        Progress::More
+    }
+}
+
+impl Source {
+    /// Adds the next few names; `false` where there are no more.
+    fn step(&mut self, ctx: &Ctx, db: i32, slice: &mut Slice, found: &mut Vec<Vec<u8>>) -> bool {
+        match self {
+            Source::None => false,
+            Source::Known(from) => {
+                let index = NODE.index.borrow();
+                let mut known = index.from(*from).take(BATCH).peekable();
+                let more = known.peek().is_some();
+                for known in known {
+                    slice.spend(0);
+                    *from = known.number + 1;
+                    found.extend((known.db == db).then(|| known.state.name().to_vec()));
+                }
+                more
+            }
+            Source::Keys(scan) => scan.step(ctx, &mut |key| {
+                slice.spend(0);
+                found.extend(names::queue_of(key).map(|(name, _)| name.as_bytes().to_vec()));
+            }),
+        }
+    }
+}
+
 /// Looks for the queues whose names match `pattern`, and answers by `reply`, in the order of the names.
 pub fn list(ctx: &Ctx, pattern: &[u8], reply: ReplyRows) -> Result<(), String> {
     NODE.begin(ctx);
-    let (db, index) = (ctx.db(), NODE.index.borrow());
     let knows_all = NODE.is_acting() && NODE.discovery.borrow().is_over();
-    let known = index.numbers_in(Some(db)).into_iter().filter_map(|number| index.get(number));
-    let mut queues = Queues {
-        db,
-        pattern: pattern.to_vec(),
-        scan: (!knows_all).then(KeyspaceScan::default),
-        names: known.map(|known| known.state.name().to_vec()).collect(),
-        rows: Vec::new(),
-        reply,
+    let source = if knows_all { Source::Known(0) } else { Source::Keys(KeyspaceScan::default()) };
+    let (db, pattern) = (ctx.db(), pattern.to_vec());
+    let mut queues = Queues { db, pattern, source, names: BTreeSet::new(), rows: Vec::new(), reply };
+    let progress = match queues.look_for_names(ctx, &mut Slice::at_once()) {
+        Progress::Done => queues.step(ctx, &mut Slice::at_once()).map_err(|fault| fault.to_string())?,
+        Progress::More => Progress::More,
     };
-    drop(index);
-    match queues.step(ctx, &mut Slice::at_once()).map_err(|fault| fault.to_string())? {
+    match progress {
         Progress::Done => {
             queues.reply(ctx);
             Ok(())

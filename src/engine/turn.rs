@@ -9,8 +9,8 @@ use crate::redis::{boot_us, Ctx, Level};
 use crate::settings;
 use std::rc::Rc;
 
-/// How long clients have the server to themselves between two turns of a long job, in ms.
-const PAUSE_MS: u64 = 1;
+/// How long clients have the server to themselves between two turns of a long job, in µs.
+const PAUSE_US: u64 = 1000;
 /// How often a node that takes no writes looks whether it does again, in ms.
 const CLOSED_LOOK_MS: u64 = 100;
 /// When a queue is looked at again that could not be worked on, in ms.
@@ -54,12 +54,14 @@ impl Node {
         self.end_waits();
         let deadline = self.waiters.borrow().next_deadline();
         match next {
-            Some(at) => self.wake_by(ctx, at.max(now + PAUSE_MS)),
+            // One that came at once would stand before the answers that the server has ready.
+            Some(at) if slice.is_over() && at <= self.now(ctx) => self.wake_by_boot(boot_us() + PAUSE_US),
+            Some(at) => self.wake_by(ctx, at.max(now + 1)),
             None if deadline.is_none() => self.sleep_on(ctx),
             None => {}
         }
         if let Some(at_us) = deadline {
-            self.wake_by_boot(at_us.max(boot_us() + PAUSE_MS * 1000));
+            self.wake_by_boot(at_us.max(boot_us() + PAUSE_US));
         }
     }
 

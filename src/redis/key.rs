@@ -208,6 +208,10 @@ impl<T: Native> Drop for Key<'_, T> {
     }
 }
 
+/// Entries of one score that are gone through one by one to find a place among them; more are looked up by rank. A walk
+/// that takes away what it meets finds none before it.
+const MAX_SKIPS: usize = 16;
+
 impl Key<'_, Zset> {
     /// The score of `id` as it stands in the key, which another hand may have made a fraction.
     pub fn raw_score(&mut self, id: &Text) -> Option<f64> {
@@ -249,6 +253,32 @@ impl Key<'_, Zset> {
             api!(RedisModule_ZsetRangeStop(key));
         }
         found
+    }
+
+    /// Up to `limit` entries behind that of `score` and `id` (`None`: behind all of that score), in the order of score and
+    /// then id; `None` where too many of that score stand before them.
+    pub(super) fn beyond_near(&mut self, score: f64, id: Option<&[u8]>, limit: usize) -> Option<Vec<(Text, f64)>> {
+        let Some(key) = self.slot.present() else { return Some(Vec::new()) };
+        let key = key.as_ptr();
+        let (mut found, mut skips) = (Vec::with_capacity(limit.min(self.slot.open().len())), 0);
+        // SAFETY: as in `range`.
+        unsafe {
+            if api!(RedisModule_ZsetFirstInScoreRange(key, score, f64::INFINITY, c_int::from(id.is_none()), 0)) != OK {
+                return Some(found);
+            }
+            while found.len() < limit && skips <= MAX_SKIPS && api!(RedisModule_ZsetRangeEndReached(key)) == 0 {
+                let mut at = 0.0;
+                let entry = Text::owned(api!(RedisModule_ZsetRangeCurrentElement(key, &mut at)));
+                if at == score && id.is_some_and(|id| entry.as_bytes() <= id) {
+                    skips += 1;
+                } else {
+                    found.push((entry, at));
+                }
+                api!(RedisModule_ZsetRangeNext(key));
+            }
+            api!(RedisModule_ZsetRangeStop(key));
+        }
+        (skips <= MAX_SKIPS).then_some(found)
     }
 
     /// The id with the highest score.

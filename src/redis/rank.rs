@@ -52,10 +52,13 @@ impl Position {
 
 impl ZsetKey<'_> {
     /// Up to `limit` entries behind `position`, in the order of score and then id. O(log² N + M), also where all N have
-    /// one score: the key API could only go through them one by one.
+    /// one score.
     pub fn beyond(&mut self, position: &Position, limit: usize) -> Vec<(Text, f64)> {
         if limit == 0 || !self.exists() {
             return Vec::new();
+        }
+        if let Some(found) = self.beyond_near(position.score, position.id.as_deref(), limit) {
+            return found;
         }
         let (ctx, key) = self.close();
         let from = rank_behind(ctx, key, position);
