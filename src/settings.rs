@@ -1,5 +1,5 @@
-//! Every setting of the server: name, default, least, most and meaning. CONFIG GET and SET, redis.conf lines and the
-//! arguments of MODULE LOAD all come through this table.
+//! Every setting of the server and of a queue: name, default, least, most and meaning. CONFIG GET and SET, redis.conf
+//! lines, the arguments of MODULE LOAD and DQ.CONFIG all come through this table.
 
 use crate::core::args::{parse_duration, printable};
 use crate::redis::{Ctx, MainThread, SettingText, Text};
@@ -66,19 +66,14 @@ impl Setting {
         self.value.load(Relaxed)
     }
 
-    /// The value as a size or count of this machine.
-    pub fn size(&self) -> usize {
-        usize::try_from(self.get()).unwrap_or(usize::MAX)
+    /// The name without `dq.`.
+    pub fn short_name(&self) -> &'static str {
+        self.name.to_str().unwrap_or_default()
     }
 
-    /// The value as a small count.
-    pub fn count(&self) -> u32 {
-        u32::try_from(self.get()).unwrap_or(u32::MAX)
-    }
-
-    /// The limit that the value sets, where 0 stands for none.
-    pub fn limit(&self) -> Option<u64> {
-        Some(self.get()).filter(|value| *value != 0)
+    /// The value that the text stands for, where it is one.
+    pub fn read(&self, text: &[u8]) -> Option<u64> {
+        self.parse(text).filter(|value| (self.least..=self.most).contains(value))
     }
 
     fn parse(&self, text: &[u8]) -> Option<u64> {
@@ -92,7 +87,8 @@ impl Setting {
         }
     }
 
-    fn format(&self, value: u64) -> String {
+    /// The text that stands for the value.
+    pub fn format(&self, value: u64) -> String {
         match self.kind {
             Kind::Duration => format_duration(value),
             Kind::Word(words) => words[usize::try_from(value).unwrap_or(0).min(words.len() - 1)].into(),
@@ -100,7 +96,8 @@ impl Setting {
         }
     }
 
-    fn expectation(&self) -> String {
+    /// What a value has to be.
+    pub fn expectation(&self) -> String {
         let (least, most) = (self.format(self.least), self.format(self.most));
         match self.kind {
             Kind::Duration => {
@@ -128,12 +125,12 @@ impl SettingText for Setting {
     }
 
     fn set_text(&self, text: &[u8]) -> Result<(), String> {
-        match self.parse(text).filter(|value| (self.least..=self.most).contains(value)) {
+        match self.read(text) {
             Some(value) => {
                 self.value.store(value, Relaxed);
                 Ok(())
             }
-            None => Err(format!("dq.{} must be {}", self.name.to_string_lossy(), self.expectation())),
+            None => Err(format!("dq.{} must be {}", self.short_name(), self.expectation())),
         }
     }
 
@@ -163,7 +160,7 @@ pub fn take_arguments(args: &[&[u8]]) -> Result<(), String> {
         let name = lower.strip_prefix(b"dq.").unwrap_or(&lower);
         let setting = ALL.iter().find(|setting| setting.name.to_bytes() == name);
         let setting = setting.ok_or_else(|| format!("there is no setting '{}'", printable(pair[0])))?;
-        let value = pair.get(1).ok_or_else(|| format!("dq.{} needs a value", setting.name.to_string_lossy()))?;
+        let value = pair.get(1).ok_or_else(|| format!("dq.{} needs a value", setting.short_name()))?;
         setting.set_text(value)?;
     }
     Ok(())
@@ -207,11 +204,14 @@ pub enum StalePolicy {
     Keep,
 }
 
-pub fn stale_policy() -> StalePolicy {
-    match STALE_POLICY.get() {
-        0 => StalePolicy::Dead,
-        1 => StalePolicy::Drop,
-        _ => StalePolicy::Keep,
+impl StalePolicy {
+    /// The policy for which a value of `stale-policy` stands.
+    pub fn of(value: u64) -> StalePolicy {
+        match value {
+            0 => StalePolicy::Dead,
+            1 => StalePolicy::Drop,
+            _ => StalePolicy::Keep,
+        }
     }
 }
 
@@ -297,4 +297,25 @@ pub static ALL: [&Setting; 23] = [
     &IDLE_QUEUE_TTL,
     &CLOCK_STEP,
     &ENABLED,
+];
+
+/// What a queue may have for itself. The rest is the server's alone: it bounds all queues, or belongs to none.
+pub static OF_QUEUES: [&Setting; 17] = [
+    &LEASE,
+    &MAX_RETRIES,
+    &MAX_LAPSES,
+    &BACKOFF_BASE,
+    &BACKOFF_CAP,
+    &BACKOFF_JITTER,
+    &MAX_DELAY,
+    &MAX_PAYLOAD,
+    &MAX_LENGTH,
+    &MAX_ERROR,
+    &FAR_HORIZON,
+    &FAR_ALARM,
+    &STALE_AFTER,
+    &STALE_POLICY,
+    &DEAD_MAX,
+    &DEAD_MAX_AGE,
+    &ID_KEEP,
 ];

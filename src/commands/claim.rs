@@ -4,7 +4,7 @@
 //! them, each `[receipt, payload, id, attempt, lease-ms, retries-left]`; later versions only append. Empty where none
 //! is due or the wait ran out. One reply carries at most 8 MiB of payload; a single larger job passes alone.
 //!
-//! * `LEASE ms`: how long this claim holds its jobs, 1 to `dq.max-lease`; else the job's own lease, else `dq.lease`.
+//! * `LEASE ms`: how long this claim holds its jobs, 1 to `dq.max-lease`; else the job's own lease, else `lease`.
 //! * `BLOCK ms`: where none is due, wait for one, up to 24 h; 0 for ever. Waiters are served first come, first served,
 //!   and a claim that does not wait takes only what they leave. `COUNT` above 1 answers with what is due, not when
 //!   `COUNT` is reached. A paused queue keeps its waiters waiting. In MULTI and in a script it does not wait.

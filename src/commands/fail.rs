@@ -1,8 +1,8 @@
 //! `DQ.FAIL queue receipt [ERROR text] [STACK text]`
 //!
 //! Makes a job a dead letter at once, with the reason `failed`: for what no retry can mend. Answers OK. `ERROR` and
-//! `STACK` are kept with it, byte for byte, each cut at `dq.max-error`. The letters of a queue are bounded by
-//! `dq.dead-max` and `dq.dead-max-age`; the oldest goes first, and is counted.
+//! `STACK` are kept with it, byte for byte, each cut at `max-error`. The letters of a queue are bounded by
+//! `dead-max` and `dead-max-age`; the oldest goes first, and is counted.
 //!
 //! A receipt whose lease ran out, but whose job nobody has claimed since, acts as in time; where the job has become a
 //! dead letter by that lapse, the letter takes the reason, error and stack.

@@ -18,7 +18,7 @@ use crate::core::life;
 use crate::core::names::QueueName;
 use crate::core::record::Job;
 use crate::engine;
-use crate::queue::{lease_of, policy_of, JobState, Place};
+use crate::queue::{lease_of, policy_of, JobState, Place, Rules};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
 use crate::trampoline;
 
@@ -44,19 +44,19 @@ enum Value<'a> {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, id) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let view = engine::look(ctx, &name, |queue, _| queue.view(&Text::new(id)))?;
-    let Some(view) = view else {
+    let found = engine::look(ctx, &name, |queue, _| Ok((queue.view(&Text::new(id))?, queue.rules())))?;
+    let (Some(view), rules) = found else {
         ctx.reply_null();
         return Ok(());
     };
     let job = view.job().ok_or_else(|| crate::queue::Fault::BadRecord.to_string())?;
-    reply_job(ctx, id, view.place, &job);
+    reply_job(ctx, id, view.place, &job, &rules);
     Ok(())
 }
 
 /// Writes the map of one job.
-pub fn reply_job(ctx: &Ctx, id: &[u8], place: Place, job: &Job) {
-    let mut fields = of_job(id, place, job);
+pub fn reply_job(ctx: &Ctx, id: &[u8], place: Place, job: &Job, rules: &Rules) {
+    let mut fields = of_job(id, place, job, rules);
     fields.extend(of_place(place));
     fields.extend(
         [("error", job.error), ("stack", job.stack)]
@@ -80,8 +80,8 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, &'a [u8]), ArgE
     rest.next().map_or(Ok((name, id)), |extra| Err(unknown_option(extra)))
 }
 
-fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>) -> Vec<(&'static str, Value<'a>)> {
-    let policy = policy_of(job);
+fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>, rules: &Rules) -> Vec<(&'static str, Value<'a>)> {
+    let policy = policy_of(job, rules);
     let state = place.state().map_or("lost", JobState::name);
     let pushed_at = job.birth.or_else(|| ids::decode(id)).map(ids::ms_of);
     let count = |count: u32| Value::Integer(u64::from(count));
@@ -96,7 +96,7 @@ fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>) -> Vec<(&'static str, V
         ("claims", count(job.claims)),
         ("retries-left", count(life::retries_left(job, policy.retries))),
         ("retries", count(policy.retries)),
-        ("lease-ms", Value::Integer(lease_of(job, None))),
+        ("lease-ms", Value::Integer(lease_of(job, None, rules))),
         ("backoff-base-ms", Value::Integer(policy.backoff.base_ms)),
         ("backoff-cap-ms", Value::Integer(policy.backoff.cap_ms)),
         ("pushed-at", pushed_at.map_or(Value::Nil, Value::Integer)),

@@ -1,9 +1,11 @@
 //! The commands, a file each. A handler parses, asks the queue, and replies; the comment on its file is its manual page.
+//! A setting that a page names without `dq.` is one that a queue can have for itself; else the server's counts.
 
 mod ack;
 mod cancel;
 mod check;
 mod claim;
+mod config;
 mod drop;
 mod extend;
 mod fail;
@@ -26,7 +28,7 @@ mod stats;
 use crate::redis::Command;
 
 /// Every command of the module.
-pub const ALL: [&Command; 21] = [
+pub const ALL: [&Command; 22] = [
     &push::COMMAND,
     &mpush::COMMAND,
     &claim::COMMAND,
@@ -46,6 +48,7 @@ pub const ALL: [&Command; 21] = [
     &drop::COMMAND,
     &pause::COMMAND,
     &resume::COMMAND,
+    &config::COMMAND,
     &queues::COMMAND,
     &check::COMMAND,
 ];

@@ -14,9 +14,10 @@
 //!
 //! O(M log N) for M jobs into a queue of N.
 
-use super::options::{caller_id, delay, payload, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
+use super::options::{caller_id, max_delay, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
 use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
-use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
+use crate::core::args::{delay, is, missing_value, unknown_option, ArgError, Cursor};
+use crate::core::names::QueueName;
 use crate::queue::{Due, NewJob};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
@@ -65,14 +66,14 @@ const JOB_ARGS: usize = 3;
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let mut rest = Cursor::new(args.bytes());
     let name = queue(&mut rest).map_err(String::from)?;
-    let (options, jobs) = parse(ctx, args, rest).map_err(String::from)?;
+    let (options, jobs) = parse(ctx, &name, args, rest).map_err(String::from)?;
     let pushed = push_all(ctx, &name, &jobs, options.taking())?;
     ctx.reply_array(pushed.len());
     pushed.iter().for_each(|pushed| reply_pushed(ctx, pushed, options.nil_for_duplicates()));
     Ok(())
 }
 
-fn parse(ctx: &Ctx, args: &Args, mut rest: Cursor) -> Result<(JobOptions, Vec<NewJob>), ArgError> {
+fn parse(ctx: &Ctx, name: &QueueName, args: &Args, mut rest: Cursor) -> Result<(JobOptions, Vec<NewJob>), ArgError> {
     let mut options = JobOptions::default();
     while let Some(option) = rest.next() {
         let first = args.bytes().len() - rest.len();
@@ -82,10 +83,10 @@ fn parse(ctx: &Ctx, args: &Args, mut rest: Cursor) -> Result<(JobOptions, Vec<Ne
             return Ok((options, jobs));
         }
         if is(option, "JOBS") {
-            let jobs = own_jobs(args, first, &options)?;
+            let jobs = own_jobs(args, first, &options, max_delay(ctx, name))?;
             return Ok((options, jobs));
         }
-        if !options.read(ctx, option, &mut rest)? {
+        if !options.read(ctx, name, option, &mut rest)? {
             return Err(unknown_option(option));
         }
     }
@@ -95,11 +96,10 @@ fn parse(ctx: &Ctx, args: &Args, mut rest: Cursor) -> Result<(JobOptions, Vec<Ne
 fn payloads(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {
     let list = &args.bytes()[first..];
     check_size("PAYLOADS", list.len(), list.iter().map(|body| body.len()))?;
-    list.iter().try_for_each(|body| payload(body))?;
     Ok((first..args.bytes().len()).map(|place| options.job(None, args.text(place))).collect())
 }
 
-fn own_jobs(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {
+fn own_jobs(args: &Args, first: usize, options: &JobOptions, max_delay: u64) -> Result<Vec<NewJob>, ArgError> {
     let list = &args.bytes()[first..];
     if options.sets_due() {
         return Err(ArgError::new("DELAY and AT cannot be given with JOBS, where each job has its own delay"));
@@ -109,14 +109,13 @@ fn own_jobs(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJo
     }
     check_size("JOBS", list.len() / JOB_ARGS, list.chunks_exact(JOB_ARGS).map(|job| job[2].len()))?;
     let own_job = |(number, job): (usize, &[&[u8]])| {
-        let (id, wait, body) = (job[0], job[1], job[2]);
+        let (id, wait) = (job[0], job[1]);
         let place = first + number * JOB_ARGS;
         if !id.is_empty() {
             caller_id(id)?;
         }
-        payload(body)?;
         let id = (!id.is_empty()).then(|| args.text(place));
-        Ok(NewJob { due: Due::In(delay("delay", wait)?), ..options.job(id, args.text(place + 2)) })
+        Ok(NewJob { due: Due::In(delay("delay", wait, max_delay)?), ..options.job(id, args.text(place + 2)) })
     };
     list.chunks_exact(JOB_ARGS).enumerate().map(own_job).collect()
 }

@@ -7,7 +7,7 @@ use crate::core::receipt::Receipt;
 use crate::engine;
 use crate::queue::{Due, JobState, NewJob, Taking};
 use crate::redis::{Ctx, Text};
-use crate::settings::{self, DAY};
+use crate::settings::{self, DAY, MAX_DELAY};
 use std::collections::HashSet;
 
 /// The most receipts, ids or jobs that one command takes or gives.
@@ -59,8 +59,13 @@ pub fn lease(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
     args::duration(option, arg, 1, settings::MAX_LEASE.get())
 }
 
-pub fn delay(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
-    args::delay(option, arg, settings::MAX_DELAY.get())
+/// The longest delay that the queue takes, in ms.
+pub fn max_delay(ctx: &Ctx, queue: &QueueName) -> u64 {
+    engine::rules(ctx, queue).get(&MAX_DELAY)
+}
+
+pub fn delay(ctx: &Ctx, queue: &QueueName, option: &str, arg: &[u8]) -> Result<u64, ArgError> {
+    args::delay(option, arg, max_delay(ctx, queue))
 }
 
 /// The name of a state, in any case of letters.
@@ -71,14 +76,11 @@ pub fn state(arg: &[u8]) -> Result<JobState, ArgError> {
 }
 
 /// The queue time of a system time in ms, not too far ahead.
-pub fn due_at(ctx: &Ctx, arg: &[u8]) -> Result<Due, ArgError> {
+pub fn due_at(ctx: &Ctx, queue: &QueueName, arg: &[u8]) -> Result<Due, ArgError> {
     let at = engine::queue_time_of(ctx, args::unix_ms("AT", arg)?);
-    let most = settings::MAX_DELAY.get();
+    let most = max_delay(ctx, queue);
     if at.saturating_sub(engine::now(ctx)) > most {
-        return Err(ArgError::with_code(
-            "DQDELAY",
-            format_args!("AT must be at most {most} ms (dq.max-delay) from now"),
-        ));
+        return Err(ArgError::with_code("DQDELAY", format_args!("AT must be at most {most} ms (max-delay) from now")));
     }
     Ok(Due::At(at))
 }
@@ -88,16 +90,6 @@ pub fn caller_id(arg: &[u8]) -> Result<(), ArgError> {
         return Ok(());
     }
     Err(ArgError::new(format_args!("ID must be 1 to {MAX_CALLER_ID} bytes of visible ASCII")))
-}
-
-pub fn payload(payload: &[u8]) -> Result<(), ArgError> {
-    match settings::MAX_PAYLOAD.limit() {
-        Some(max) if payload.len() as u64 > max => Err(ArgError::with_code(
-            "DQSIZE",
-            format_args!("a payload of {} bytes is over the {max} bytes of dq.max-payload", payload.len()),
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// The options that PUSH and MPUSH share.
@@ -114,10 +106,10 @@ pub struct JobOptions {
 
 impl JobOptions {
     /// Reads the option `name` and its values; `false` where it is none of these.
-    pub fn read(&mut self, ctx: &Ctx, name: &[u8], rest: &mut Cursor) -> Result<bool, ArgError> {
+    pub fn read(&mut self, ctx: &Ctx, queue: &QueueName, name: &[u8], rest: &mut Cursor) -> Result<bool, ArgError> {
         match name.to_ascii_uppercase().as_slice() {
-            b"DELAY" => self.set_due("DELAY", Due::In(delay("DELAY", rest.value("DELAY")?)?))?,
-            b"AT" => self.set_due("AT", due_at(ctx, rest.value("AT")?)?)?,
+            b"DELAY" => self.set_due("DELAY", Due::In(delay(ctx, queue, "DELAY", rest.value("DELAY")?)?))?,
+            b"AT" => self.set_due("AT", due_at(ctx, queue, rest.value("AT")?)?)?,
             b"RETRIES" => {
                 let retries = args::count("RETRIES", rest.value("RETRIES")?, 0, MAX_RETRIES)?;
                 self.retries.set("RETRIES", u32::try_from(retries).unwrap_or(u32::MAX))?;
@@ -169,7 +161,7 @@ impl JobOptions {
     }
 
     pub fn taking(&self) -> Taking {
-        Taking { keep: self.keep.get().unwrap_or_else(|| settings::ID_KEEP.get()), replace: self.replace.is_set() }
+        Taking { keep: self.keep.get(), replace: self.replace.is_set() }
     }
 
     /// Whether a duplicate is answered with nil.

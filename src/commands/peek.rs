@@ -70,15 +70,15 @@ struct Request<'a> {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let request = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let page = engine::look(ctx, &request.queue, |queue, _| {
-        Ok(queue.peek(request.state, request.after.clone(), request.count))
+    let (page, rules) = engine::look(ctx, &request.queue, |queue, _| {
+        Ok((queue.peek(request.state, request.after.clone(), request.count), queue.rules()))
     })?;
     ctx.reply_array(2);
     ctx.reply_bytes(&page.next.map_or_else(|| END.to_vec(), |next| next.to_text()));
     ctx.reply_array(page.jobs.len());
     for (id, view) in &page.jobs {
         match view.job() {
-            Some(job) => reply_job(ctx, id.as_bytes(), view.place, &job),
+            Some(job) => reply_job(ctx, id.as_bytes(), view.place, &job, &rules),
             None => ctx.reply_null(),
         }
     }

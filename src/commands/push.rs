@@ -4,12 +4,12 @@
 //! Puts one job into the queue and answers its id. The job can be claimed when its delay is over, at once where none
 //! is given.
 //!
-//! * `DELAY ms`: from now, 0 to `dq.max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
-//! * `RETRIES n`: failures that the job survives, 0 to 1,000,000; else the server's `dq.max-retries`.
-//! * `LEASE ms`: how long a claim holds the job, 1 to `dq.max-lease`; else `dq.lease`.
+//! * `DELAY ms`: from now, 0 to `max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
+//! * `RETRIES n`: failures that the job survives, 0 to 1,000,000; else `max-retries`.
+//! * `LEASE ms`: how long a claim holds the job, 1 to `dq.max-lease`; else `lease`.
 //! * `BACKOFF base cap`: the wait after the first failure and the longest one, 1 ms to 30 d each.
 //! * `ID id`: the caller's own id, 1 to 128 bytes of visible ASCII. Pushing twice makes one job: the id is taken while
-//!   the job is due or leased and for `KEEP` (0 to 30 d; `dq.id-keep`) after the push. A duplicate changes nothing and
+//!   the job is due or leased and for `KEEP` (0 to 30 d; `id-keep`) after the push. A duplicate changes nothing and
 //!   answers the id, or nil with `NX`. With `REPLACE`, a job that is still due takes the new payload, time and options
 //!   and counts from zero; a leased one does not.
 //!
@@ -17,13 +17,13 @@
 //!
 //! O(log N) with N jobs in the queue.
 
-use super::options::{caller_id, payload, queue, JobOptions};
+use super::options::{caller_id, queue, JobOptions};
 use crate::core::args::{is, unknown_option, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{NewJob, Pushed, Reach, Taking};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::{settings, trampoline};
+use crate::trampoline;
 use smallvec::SmallVec;
 
 pub const COMMAND: Command = Command {
@@ -77,21 +77,20 @@ const PAYLOAD: usize = 1;
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let mut rest = Cursor::new(args.bytes());
     let name = queue(&mut rest).map_err(String::from)?;
-    let body = rest.value("payload").map_err(String::from)?;
+    rest.value("payload").map_err(String::from)?;
     let (mut options, mut id) = (JobOptions::default(), Once::default());
     while let Some(option) = rest.next() {
         if is(option, "ID") {
             let place = args.bytes().len() - rest.len();
             caller_id(rest.value("ID").map_err(String::from)?).map_err(String::from)?;
             id.set("ID", place).map_err(String::from)?;
-        } else if !options.read(ctx, option, &mut rest).map_err(String::from)? {
+        } else if !options.read(ctx, &name, option, &mut rest).map_err(String::from)? {
             return Err(unknown_option(option).into());
         }
     }
     if !id.is_set() {
         options.refuse_id_options("ID").map_err(String::from)?;
     }
-    payload(body).map_err(String::from)?;
     let job = options.job(id.get().map(|place| args.text(place)), args.text(PAYLOAD));
     let pushed = push_all(ctx, &name, &[job], options.taking())?;
     pushed.iter().for_each(|pushed| reply_pushed(ctx, pushed, options.nil_for_duplicates()));
@@ -100,9 +99,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
 
 pub fn push_all(ctx: &Ctx, name: &QueueName, jobs: &[NewJob], taking: Taking) -> Result<SmallVec<[Pushed; 1]>, String> {
     let reach = if jobs.iter().any(|job| job.id.is_some()) { Reach::PUSH_OWN } else { Reach::PUSH };
-    engine::change(ctx, name, reach, |queue| {
-        queue.push(jobs, taking, settings::MAX_LENGTH.limit(), &mut engine::next_id)
-    })
+    engine::change(ctx, name, reach, |queue| queue.push(jobs, taking, &mut engine::next_id))
 }
 
 pub fn reply_pushed(ctx: &Ctx, pushed: &Pushed, nil_for_duplicates: bool) {

@@ -1,7 +1,7 @@
 //! `DQ.RELEASE queue [DELAY ms] RECEIPTS receipt [receipt ...]`
 //!
 //! Gives the jobs of up to 1,000 receipts back without counting a failure: a worker that stops, a job that is not
-//! wanted yet, a rate limit. They are due in `DELAY` (0 to `dq.max-delay`; at once where it is not given). Answers an
+//! wanted yet, a rate limit. They are due in `DELAY` (0 to `max-delay`; at once where it is not given). Answers an
 //! array: the ms until each is due, -1 where the receipt is stale. A receipt whose lease ran out, but whose job nobody
 //! has claimed since, sets the due time, and the lapse is not counted.
 //!
@@ -37,7 +37,7 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
-    let (name, wait, receipts) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    let (name, wait, receipts) = parse(ctx, Cursor::new(args.bytes())).map_err(String::from)?;
     let released: Vec<bool> = engine::change(ctx, &name, Reach::FINISH, |queue| {
         Ok(receipts.iter().map(|receipt| queue.release(receipt, wait)).collect())
     })?;
@@ -45,7 +45,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, u64, Vec<Receipt>), ArgError> {
+fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, u64, Vec<Receipt>), ArgError> {
     let name = queue(&mut rest)?;
     let mut wait = Once::default();
     while let Some(option) = rest.next() {
@@ -55,7 +55,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, u64, Vec<Receip
         if !is(option, "DELAY") {
             return Err(unknown_option(option));
         }
-        wait.set("DELAY", delay("DELAY", rest.value("DELAY")?)?)?;
+        wait.set("DELAY", delay(ctx, &name, "DELAY", rest.value("DELAY")?)?)?;
     }
     Err(ArgError::new("RECEIPTS is missing"))
 }

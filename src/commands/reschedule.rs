@@ -3,7 +3,7 @@
 //! Gives jobs that are ready or delayed another due time, and answers how many moved: up to 1,000 by their ids, each
 //! once, or all that are there now. Same id, same job: its counts stay. A leased job is left as it is.
 //!
-//! * `DELAY ms`: from now, 0 to `dq.max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
+//! * `DELAY ms`: from now, 0 to `max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
 //! * `ALL`: of more than 1,000 jobs the first 1,000 move at once and the rest in slices, while the server serves others;
 //!   the answer is how many there are, and `rescheduling` in STATS how many are left. What comes or comes back to the
 //!   queue meanwhile is left as it is. A further ALL begins anew. A restart, a failover or `dq.enabled no` ends it where
@@ -86,9 +86,9 @@ fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Due,
     let (mut due, mut which) = (Once::default(), Once::default());
     while let Some(option) = rest.next() {
         if is(option, "DELAY") {
-            due.set("DELAY or AT", Due::In(delay("DELAY", rest.value("DELAY")?)?))?;
+            due.set("DELAY or AT", Due::In(delay(ctx, &name, "DELAY", rest.value("DELAY")?)?))?;
         } else if is(option, "AT") {
-            due.set("DELAY or AT", due_at(ctx, rest.value("AT")?)?)?;
+            due.set("DELAY or AT", due_at(ctx, &name, rest.value("AT")?)?)?;
         } else if let Some(named) = Which::read(option, &mut rest)? {
             which.set("ALL or IDS", named)?;
         } else {

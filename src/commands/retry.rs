@@ -3,10 +3,10 @@
 //! Gives a failed job back to be run again and answers the ms until then, or -1 where its retries are used up and it
 //! is now a dead letter. The failure is counted.
 //!
-//! * `DELAY ms`: 0 to `dq.max-delay`. Without it the job waits 1 s after the first failure, then 2 s, 4 s, 8 s … up to
-//!   5 minutes: `min(cap, base · 2^(failures - 1))`, by `BACKOFF` of the job, else `dq.backoff-base` and
-//!   `dq.backoff-cap`. `dq.backoff-jitter` percent of it, at most, are added at random.
-//! * `ERROR`, `STACK`: kept with the job, byte for byte, each cut at `dq.max-error`.
+//! * `DELAY ms`: 0 to `max-delay`. Without it the job waits 1 s after the first failure, then 2 s, 4 s, 8 s … up to
+//!   5 minutes: `min(cap, base · 2^(failures - 1))`, by `BACKOFF` of the job, else `backoff-base` and
+//!   `backoff-cap`. `backoff-jitter` percent of it, at most, are added at random.
+//! * `ERROR`, `STACK`: kept with the job, byte for byte, each cut at `max-error`.
 //!
 //! A receipt whose lease ran out, but whose job nobody has claimed since, counts as one failure and no lapse.
 //!
@@ -54,7 +54,7 @@ struct Failure<'a> {
 }
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
-    let failure = parse(Cursor::new(args.bytes())).map_err(String::from)?;
+    let failure = parse(ctx, Cursor::new(args.bytes())).map_err(String::from)?;
     let retried = engine::change(ctx, &failure.queue, Reach::ALL, |queue| {
         queue.retry(&failure.receipt, failure.delay, failure.note, random())
     })?;
@@ -65,13 +65,13 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<Failure<'a>, ArgError> {
+fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<Failure<'a>, ArgError> {
     let queue = queue(&mut rest)?;
     let receipt = receipt(rest.value("receipt")?)?;
     let (mut wait, mut note) = (Once::default(), NoteOptions::default());
     while let Some(option) = rest.next() {
         if is(option, "DELAY") {
-            wait.set("DELAY", delay("DELAY", rest.value("DELAY")?)?)?;
+            wait.set("DELAY", delay(ctx, &queue, "DELAY", rest.value("DELAY")?)?)?;
         } else if !note.read(option, &mut rest)? {
             return Err(unknown_option(option));
         }

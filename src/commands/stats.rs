@@ -2,8 +2,8 @@
 //!
 //! A flat map of integers; all zero for a queue that is not there. Later versions only append.
 //!
-//! Now: `ready`, `delayed`, `leased` and `dead` jobs; `far`: due later than `dq.far-horizon`; `far-alarm`: 1 where
-//! those are `dq.far-alarm` or more; `oldest-ready-age-ms`; `waiting` workers; `paused`; `memory-bytes` of the keys, as
+//! Now: `ready`, `delayed`, `leased` and `dead` jobs; `far`: due later than `far-horizon`; `far-alarm`: 1 where
+//! those are `far-alarm` or more; `oldest-ready-age-ms`; `waiting` workers; `paused`; `memory-bytes` of the keys, as
 //! MEMORY USAGE estimates them.
 //!
 //! Since the module was loaded on this node: `pushed`, `deduplicated`, `claimed`, `acked`, `retried`, `released`,
@@ -43,7 +43,10 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let name = only_queue(args.bytes()).map_err(String::from)?;
     let waiting = engine::waiting(ctx, &name);
     let fields = engine::look(ctx, &name, |queue, state| {
-        Ok(fields(queue.figures(settings::FAR_HORIZON.get()), waiting, state))
+        let rules = queue.rules();
+        let figures = queue.figures(rules.get(&settings::FAR_HORIZON));
+        let far_alarm = rules.limit(&settings::FAR_ALARM).is_some_and(|alarm| figures.far >= alarm);
+        Ok(fields(figures, far_alarm, waiting, state))
     })?;
     ctx.reply_map(fields.len());
     for (field, value) in fields {
@@ -53,10 +56,9 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn fields(now: Figures, waiting: usize, state: &State) -> [(&'static str, u64); 34] {
+fn fields(now: Figures, far_alarm: bool, waiting: usize, state: &State) -> [(&'static str, u64); 34] {
     let counted = &state.metrics;
     let under_way = state.under_way();
-    let far_alarm = settings::FAR_ALARM.limit().is_some_and(|alarm| now.far >= alarm);
     [
         ("ready", now.counts.ready),
         ("delayed", now.counts.delayed),

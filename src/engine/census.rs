@@ -122,12 +122,13 @@ impl Node {
         let counts = queue.counts();
         self.census.borrow_mut().note(known.number, counts, now_ms());
         self.look_for_far(ctx, known, counts, &mut queue);
-        self.look_for_room(ctx, known, counts);
+        self.look_for_room(ctx, known, counts, &mut queue);
     }
 
     /// Raises the far-future alarm, or ends it.
     fn look_for_far(&self, ctx: &Ctx, known: &Known, counts: Counts, queue: &mut Queue) {
-        let (alarm, horizon) = (settings::FAR_ALARM.get(), settings::FAR_HORIZON.get());
+        let rules = queue.rules();
+        let (alarm, horizon) = (rules.get(&settings::FAR_ALARM), rules.get(&settings::FAR_HORIZON));
         let far = if alarm == 0 || is_well_below(counts.delayed, alarm) { 0 } else { queue.far(horizon) };
         let name = || printable(known.state.name());
         if alarm > 0 && far >= alarm {
@@ -145,9 +146,9 @@ impl Node {
     }
 
     /// Whether a queue that refused jobs because it was full has room again.
-    fn look_for_room(&self, ctx: &Ctx, known: &Known, counts: Counts) {
+    fn look_for_room(&self, ctx: &Ctx, known: &Known, counts: Counts, queue: &mut Queue) {
         let live = counts.ready + counts.delayed + counts.leased;
-        if settings::MAX_LENGTH.limit().is_none_or(|max| is_well_below(live, max)) {
+        if queue.rules().limit(&settings::MAX_LENGTH).is_none_or(|max| is_well_below(live, max)) {
             let line = || format!("dq: queue {}: there is room for jobs again", printable(known.state.name()));
             self.end_trouble(ctx, known.number, Alert::Full, line);
         }

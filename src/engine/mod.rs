@@ -29,7 +29,7 @@ pub use waiters::{Claimed, Order, Wanted};
 use crate::core::args::printable;
 use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
-use crate::queue::{Fault, Queue, Reach, Scene, State};
+use crate::queue::{Fault, Queue, Reach, Rules, Scene, State};
 use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
 use alerts::{Alert, Alerts};
@@ -398,6 +398,12 @@ pub fn look<T>(
         NODE.wake_for_tasks(ctx, now_us / 1000);
     }
     act(&mut queue, &state).map_err(|fault| fault.to_string())
+}
+
+/// What rules the queue, for a command that has not opened it yet.
+pub fn rules(ctx: &Ctx, name: &QueueName) -> Rules {
+    let (_, state) = find(ctx.db(), name, 0);
+    Queue::rules_of(NODE.scene(ctx, 0), &state)
 }
 
 /// What the node remembers of the queue, and its number; a fresh memory of one that it does not know.

@@ -243,7 +243,8 @@ impl Node {
     }
 
     fn purge(&self, job: &Job, queue: &mut Queue, slice: &mut Slice) -> Progress {
-        let since = self.availability.borrow().open_since(job.now, settings::STALE_AFTER.get());
+        let stale_after = queue.rules().get(&settings::STALE_AFTER);
+        let since = self.availability.borrow().open_since(job.now, stale_after);
         let Some(since) = since.filter(|since| queue.is_open_since(*since)) else { return Progress::Done };
         let worked_on = queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0;
         self.tell_behind(job, worked_on && queue.has_jobs() && queue.has_ready_since(since));

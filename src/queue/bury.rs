@@ -38,7 +38,7 @@ impl Queue<'_> {
             self.state.metrics.dead_evicted.add(1);
             return;
         }
-        let Some(max) = settings::DEAD_MAX.limit() else { return };
+        let Some(max) = self.rules().limit(&settings::DEAD_MAX) else { return };
         let over = (self.dead_at.len() as u64 + 1).saturating_sub(max);
         self.evict_oldest(usize::try_from(over).unwrap_or(usize::MAX).min(EVICTED_BY_ONE), u64::MAX);
     }
@@ -64,14 +64,16 @@ impl Queue<'_> {
 
     /// Whether a further letter would push one out.
     pub(super) fn dead_is_full(&mut self) -> bool {
-        settings::DEAD_MAX.limit().is_some_and(|max| self.dead_at.len() as u64 >= max)
+        self.rules().limit(&settings::DEAD_MAX).is_some_and(|max| self.dead_at.len() as u64 >= max)
     }
 
-    /// Evicts what is over `dq.dead-max` or older than `dq.dead-max-age`.
+    /// Evicts what is over `dead-max` or older than `dead-max-age`.
     pub fn trim_dead(&mut self, slice: &mut Slice) -> Progress {
-        let aged_at = settings::DEAD_MAX_AGE.limit().and_then(|age| self.now().checked_sub(age));
+        let rules = self.rules();
+        let max = rules.limit(&settings::DEAD_MAX);
+        let aged_at = rules.limit(&settings::DEAD_MAX_AGE).and_then(|age| self.now().checked_sub(age));
         while !slice.is_over() {
-            let over = settings::DEAD_MAX.limit().map_or(0, |max| (self.dead_at.len() as u64).saturating_sub(max));
+            let over = max.map_or(0, |max| (self.dead_at.len() as u64).saturating_sub(max));
             let evicted = if over > 0 {
                 self.evict_oldest(1, u64::MAX)
             } else if let Some(aged_at) = aged_at {

@@ -1,7 +1,7 @@
 //! Claims: the due jobs that come first go into a worker's hands, each under a lease.
 
 use super::policy::{lease_of, retries_of};
-use super::{Queue, DANGLING_PUT_OFF_MS};
+use super::{Queue, Rules, DANGLING_PUT_OFF_MS};
 use crate::core::ids::{valid_caller_id, IdBuf};
 use crate::core::life;
 use crate::core::receipt::{self, Receipt, ReceiptText};
@@ -32,7 +32,7 @@ pub struct Taken {
 
 impl Taken {
     /// `None` where the record cannot be read, or another hand wrote an id that no receipt can name.
-    fn new(id: Text, record: Text, due_at: u64, lease_asked: Option<u64>) -> Option<Taken> {
+    fn new(id: Text, record: Text, due_at: u64, lease_asked: Option<u64>, rules: &Rules) -> Option<Taken> {
         let bytes = record.as_bytes();
         let job = Job::decode(bytes).ok().filter(|_| valid_caller_id(id.as_bytes()))?;
         let start = job.payload.as_ptr() as usize - bytes.as_ptr() as usize;
@@ -40,8 +40,8 @@ impl Taken {
             birth: job.birth,
             claim: life::current_claim(&job),
             attempt: life::attempt(&job),
-            lease_ms: lease_of(&job, lease_asked),
-            retries_left: life::retries_left(&job, retries_of(&job)),
+            lease_ms: lease_of(&job, lease_asked, rules),
+            retries_left: life::retries_left(&job, retries_of(&job, rules)),
             late_us: 0,
             due_at,
             payload: start..start + job.payload.len(),
@@ -93,6 +93,7 @@ impl Queue<'_> {
     }
 
     fn take_due(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
+        let rules = self.rules();
         let (mut taken, mut bytes, mut dangling) = (Vec::new(), 0usize, 0);
         while count > 0 && taken.is_empty() && dangling < MAX_DANGLING {
             let due = self.due.first(self.now(), count);
@@ -100,7 +101,7 @@ impl Queue<'_> {
                 break;
             }
             for (id, due_at) in due {
-                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, lease)) {
+                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, lease, &rules)) {
                     None => {
                         self.put_off_due(&id);
                         dangling += 1;

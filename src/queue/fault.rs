@@ -10,6 +10,8 @@ pub enum Fault {
     TryAgain,
     /// The queue would hold more than `max` due and leased jobs.
     Full { max: u64 },
+    /// A payload is larger than `max`, in bytes.
+    TooLarge { bytes: u64, max: u64 },
     /// The receipt names no claim that still stands.
     Stale,
     /// The record cannot be read.
@@ -30,6 +32,9 @@ impl fmt::Display for Fault {
             }
             Fault::TryAgain => f.write_str("TRYAGAIN the queue's keys are on their way to another node"),
             Fault::Full { max } => write!(f, "DQFULL the queue is at its max-length of {max} due and leased jobs"),
+            Fault::TooLarge { bytes, max } => {
+                write!(f, "DQSIZE a payload of {bytes} bytes is over the {max} bytes of max-payload")
+            }
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
             Fault::Leased { jobs: 1 } => f.write_str("ERR 1 job of the queue is leased; FORCE drops it all the same"),

@@ -1,15 +1,15 @@
 //! The ends of a job that a worker tells: done, or failed for good.
 
 use super::locate::Located;
-use super::{Fault, Queue};
+use super::{Fault, Queue, Rules};
 use crate::core::life::{self, Place};
 use crate::core::receipt::Receipt;
 use crate::core::record::{Job, Letter, Reason};
 use crate::redis::Text;
-use crate::settings;
+use crate::settings::MAX_ERROR;
 use smallvec::SmallVec;
 
-/// What a worker says of a failure; cut at `dq.max-error`, never refused.
+/// What a worker says of a failure; cut at `max-error`, never refused.
 #[derive(Clone, Copy, Default)]
 pub struct FailNote<'a> {
     pub error: Option<&'a [u8]>,
@@ -17,8 +17,8 @@ pub struct FailNote<'a> {
 }
 
 impl<'a> FailNote<'a> {
-    pub(super) fn write_to(&self, job: &mut Job<'a>) {
-        life::set_error(job, self.error, self.stack, settings::MAX_ERROR.size());
+    pub(super) fn write_to(&self, job: &mut Job<'a>, rules: &Rules) {
+        life::set_error(job, self.error, self.stack, rules.size(&MAX_ERROR));
     }
 }
 
@@ -62,14 +62,14 @@ impl Queue<'_> {
             Some(Located::Live { id, record, standing }) => {
                 let mut job = decoded(&record)?;
                 life::bury(&mut job, standing);
-                note.write_to(&mut job);
+                note.write_to(&mut job, &self.rules());
                 self.bury(&id, Reason::Failed, &job);
             }
             Some(Located::Letter { id, letter }) => {
                 let mut letter = Letter::decode(letter.as_bytes()).map_err(|_| Fault::Stale)?;
                 letter.reason = Reason::Failed;
                 letter.job.late = false;
-                note.write_to(&mut letter.job);
+                note.write_to(&mut letter.job, &self.rules());
                 self.rewrite_letter(&id, &letter);
             }
         }

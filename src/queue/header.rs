@@ -1,5 +1,6 @@
 //! The header: the HASH under the queue's own name, which marks it as a queue and holds what is set for it.
 
+use super::rules::Rules;
 use super::state::Header;
 use super::Queue;
 use crate::redis::Text;
@@ -38,6 +39,9 @@ impl Queue<'_> {
         if let Some(since) = &known.paused {
             self.header.put(&self.state.keys.paused, since.clone());
         }
+        for (field, value) in known.rules.fields() {
+            self.header.put(&field, value);
+        }
         self.state.header.replace(Header { made: Some(made), ..known });
         self.state.header_holds.set(true);
     }
@@ -45,10 +49,19 @@ impl Queue<'_> {
     /// Remembers the header as it is, for the next look and for the day that it is taken away.
     pub fn learn_header(&mut self) {
         if self.header.exists() {
-            let known =
-                Header { made: self.header.get(&Text::new(MADE)), paused: self.header.get(&self.state.keys.paused) };
-            self.state.header.replace(known);
+            self.read_header();
             self.state.header_holds.set(true);
+        }
+    }
+
+    /// As `learn_header`, for this step alone: who only follows is not told when the header changes.
+    pub(super) fn read_header(&mut self) {
+        if self.header.exists() {
+            let made = self.header.get(&Text::new(MADE));
+            let paused = self.header.get(&self.state.keys.paused);
+            let known = 1 + usize::from(made.is_some()) + usize::from(paused.is_some());
+            let rules = if self.header.len() > known { self.read_rules() } else { Rules::default() };
+            self.state.header.replace(Header { made, paused, rules });
         }
     }
 
@@ -97,9 +110,9 @@ impl Queue<'_> {
     }
 
     /// Takes away the header of a queue that has nothing else; `true` where the queue is gone now. The header of a
-    /// paused queue says something, and stays.
+    /// paused queue and one with settings say something, and stay.
     pub fn remove_idle_header(&mut self) -> bool {
-        if self.has_companions() || self.is_paused() {
+        if self.has_companions() || self.header.len() > [MARK, MADE].len() {
             return false;
         }
         self.state.header_holds.set(false);

@@ -41,7 +41,7 @@ impl Queue<'_> {
             self.put_off_lease(id);
             return 0;
         };
-        let policy = policy_of(&job);
+        let policy = policy_of(&job, &self.rules());
         match life::lapse(&mut job, &policy, random()) {
             Next::Due { in_ms } => {
                 self.make_due(id, in_ms);

@@ -29,6 +29,7 @@ mod read;
 mod replay;
 mod reschedule;
 mod retry;
+mod rules;
 mod slice;
 mod state;
 
@@ -48,6 +49,7 @@ pub use reach::Reach;
 pub use read::{Figures, Place};
 pub use replay::{Replay, ReplayAll, Replaying};
 pub use retry::Retried;
+pub use rules::{Rules, Source};
 pub use slice::{Progress, Slice};
 pub use state::State;
 
@@ -90,7 +92,7 @@ impl<'a> Queue<'a> {
     /// its way.
     pub fn open(scene: Scene<'a>, state: &'a State, reach: Reach) -> Result<Queue<'a>, Fault> {
         let mut queue = Queue::new(scene, state, Purpose::Change).checked(reach)?;
-        if reach.has_header() && !state.header_holds.get() {
+        if reach.has_header() && !queue.header_is_known() {
             queue.learn_header();
         }
         Ok(queue)
@@ -98,7 +100,23 @@ impl<'a> Queue<'a> {
 
     /// As `open`, for a step that changes nothing.
     pub fn look(scene: Scene<'a>, state: &'a State) -> Result<Queue<'a>, Fault> {
-        Queue::new(scene, state, Purpose::Look).checked(Reach::ALL)
+        let mut queue = Queue::new(scene, state, Purpose::Look).checked(Reach::ALL)?;
+        if !queue.header_is_known() {
+            queue.read_header();
+        }
+        Ok(queue)
+    }
+
+    /// The rules of a queue that nothing else is done with yet; the server's where its header is not one.
+    pub fn rules_of(scene: Scene<'a>, state: &'a State) -> Rules {
+        let mut queue = Queue::new(scene, state, Purpose::Change);
+        if queue.header_is_known() {
+            return state.header.borrow().rules.clone();
+        }
+        if queue.check(Reach::RULES).is_ok() {
+            queue.read_header();
+        }
+        queue.rules()
     }
 
     fn new(Scene { ctx, now_us, cluster }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {

@@ -3,7 +3,7 @@
 use super::{Progress, Queue, Slice};
 use crate::core::record::Reason;
 use crate::redis::Text;
-use crate::settings::{stale_policy, StalePolicy};
+use crate::settings::{StalePolicy, STALE_POLICY};
 
 /// Entries that are looked at together.
 const BATCH: usize = 64;
@@ -31,9 +31,9 @@ impl Queue<'_> {
         !self.is_paused() && self.state.resumed_at.get() <= since
     }
 
-    /// Deals by `dq.stale-policy` with the jobs that have been ready since `since` or before.
+    /// Deals by `stale-policy` with the jobs that have been ready since `since` or before.
     pub fn purge_stale(&mut self, since: u64, slice: &mut Slice, report: &mut PurgeReport) -> Progress {
-        let policy = stale_policy();
+        let policy = StalePolicy::of(self.rules().get(&STALE_POLICY));
         if policy == StalePolicy::Keep {
             return Progress::Done;
         }

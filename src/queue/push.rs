@@ -4,6 +4,7 @@ use super::{Fault, Queue};
 use crate::core::ids::{self, IdText};
 use crate::core::record::Job;
 use crate::redis::Text;
+use crate::settings;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -32,8 +33,8 @@ pub enum Due {
 /// How a caller's ids are taken.
 #[derive(Clone, Copy, Default)]
 pub struct Taking {
-    /// For how long from the push an id stays taken, in ms.
-    pub keep: u64,
+    /// For how long from the push an id stays taken, in ms; else for `id-keep`.
+    pub keep: Option<u64>,
     /// A job that is still due takes the new payload, time and options.
     pub replace: bool,
 }
@@ -53,18 +54,18 @@ enum Plan {
 }
 
 impl Queue<'_> {
-    /// Pushes all `jobs` or, where that would pass `max_length`, none. `next_id` makes ids that only grow from
+    /// Pushes all `jobs` or, where that would pass a limit of the queue, none. `next_id` makes ids that only grow from
     /// the queue time in ms.
     pub fn push(
         &mut self,
         jobs: &[NewJob],
         taking: Taking,
-        max_length: Option<u64>,
         next_id: &mut dyn FnMut(u64) -> u64,
     ) -> Result<SmallVec<[Pushed; 1]>, Fault> {
+        self.check_payloads(jobs)?;
         let plans = self.plan(jobs, taking);
         let made = plans.iter().filter(|plan| **plan == Plan::Make).count();
-        self.fits(made, max_length)?;
+        self.check_length(made)?;
         if plans.iter().any(|plan| *plan != Plan::Nothing) {
             self.make_header();
             self.jobs.expect_puts(jobs.len());
@@ -104,8 +105,14 @@ impl Queue<'_> {
         }
     }
 
-    fn fits(&mut self, made: usize, max_length: Option<u64>) -> Result<(), Fault> {
-        match max_length {
+    fn check_payloads(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {
+        let Some(max) = self.rules().limit(&settings::MAX_PAYLOAD) else { return Ok(()) };
+        let mut sizes = jobs.iter().map(|job| job.payload.as_bytes().len() as u64);
+        sizes.find(|bytes| *bytes > max).map_or(Ok(()), |bytes| Err(Fault::TooLarge { bytes, max }))
+    }
+
+    fn check_length(&mut self, made: usize) -> Result<(), Fault> {
+        match self.rules().limit(&settings::MAX_LENGTH) {
             Some(max) if made > 0 && self.jobs.len().saturating_add(made) as u64 > max => Err(Fault::Full { max }),
             _ => Ok(()),
         }
@@ -149,7 +156,8 @@ impl Queue<'_> {
         }
     }
 
-    fn take_id(&mut self, id: &Text, keep: u64) {
+    fn take_id(&mut self, id: &Text, keep: Option<u64>) {
+        let keep = keep.unwrap_or_else(|| self.rules().get(&settings::ID_KEEP));
         let until = self.now().saturating_add(keep);
         if keep > 0 && self.ids.score(id).is_none_or(|taken| taken < until) {
             self.ids.put(id, until);

@@ -25,6 +25,8 @@ impl Reach {
     pub const CLAIM: Reach = Reach(Reach::UNKNOWN_HEADER | Reach::DUE | Reach::LEASED | Reach::JOBS);
     /// Leases are ended, and jobs and letters taken away.
     pub const FINISH: Reach = Reach(Reach::DUE | Reach::LEASED | Reach::JOBS);
+    /// What rules the queue is looked up.
+    pub const RULES: Reach = Reach(Reach::UNKNOWN_HEADER | Reach::JOBS);
     /// Everything, as a look at the whole queue does, and each step that may make a dead letter.
     pub const ALL: Reach = Reach(u8::MAX);
 

@@ -27,8 +27,8 @@ impl Queue<'_> {
     ) -> Result<Retried, Fault> {
         let (id, record, standing) = self.locate_job(receipt).ok_or(Fault::Stale)?;
         let mut job = decoded(&record)?;
-        note.write_to(&mut job);
-        let policy = policy_of(&job);
+        note.write_to(&mut job, &self.rules());
+        let policy = policy_of(&job, &self.rules());
         match life::fail_again(&mut job, standing, &policy, delay, random) {
             Next::Due { in_ms } => {
                 self.make_due(&id, in_ms);

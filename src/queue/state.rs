@@ -6,6 +6,7 @@ use super::bulk::Bulk;
 use super::header::{MARK, PAUSED};
 use super::leases::Leases;
 use super::metrics::Metrics;
+use super::rules::Rules;
 use crate::core::names::{Companion, QueueName};
 use crate::redis::Text;
 use std::cell::{Cell, RefCell};
@@ -46,11 +47,12 @@ impl Keys {
     }
 }
 
-/// What the header says, as texts of the fields; `None` for a field that it lacks.
+/// What the header says; `None` for a field that it lacks.
 #[derive(Clone, Default)]
 pub struct Header {
     pub made: Option<Text>,
     pub paused: Option<Text>,
+    pub rules: Rules,
 }
 
 /// What came into the indexes since walks over them began.

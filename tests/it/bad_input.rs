@@ -30,6 +30,7 @@ const NAMES: &[&str] = &[
     "PURGE",
     "REPLAY",
     "DROP",
+    "CONFIG",
     "CHECK",
 ];
 
@@ -56,6 +57,9 @@ pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)
         ("REPLAY", args!["DELAY", "1h", "ALL"]),
         ("CANCEL", args![id]),
         ("PURGE", args!["STATE", "ready", "delayed", "leased", "dead"]),
+        ("CONFIG", args!["GET"]),
+        ("CONFIG", args!["SET", "lease", "7s"]),
+        ("CONFIG", args!["RESET", "lease"]),
         ("DROP", args!["FORCE"]),
         ("CHECK", args![]),
     ]

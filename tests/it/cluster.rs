@@ -37,6 +37,23 @@ fn every_scenario_runs_in_a_cluster() {
 }
 
 #[test]
+fn a_queue_in_a_cluster_goes_by_its_own_settings() {
+    let server = node().start();
+    own_all(&server);
+    let mut q = server.queue("q");
+    q.ok("CONFIG", args!["SET", "lease", "7s", "max-payload", 2, "max-delay", "1m", "max-retries", 0]);
+    assert_error(&q.err("PUSH", args!["123"]), "DQSIZE", &[]);
+    assert_error(&q.err("PUSH", args!["1", "DELAY", "2m"]), "DQDELAY", &[]);
+    let job = q.push_and_claim("x");
+    assert_eq!(job.lease_ms, 7000);
+    // Whatever somebody does to the header counts at once.
+    q.raw::<i64>(args!["HSET", "q", "max-payload", 3]);
+    q.push("123");
+    assert_error(&q.err("RELEASE", args!["DELAY", "2m", "RECEIPTS", &job.receipt]), "DQDELAY", &[]);
+    assert_eq!(q.retry(&job.receipt), -1);
+}
+
+#[test]
 fn a_slot_that_moves_key_by_key_loses_nothing() {
     let (source, target) = (node().start(), node().start());
     own_all(&source);

@@ -62,6 +62,7 @@ const COMMANDS: &[Facts] = &[
         &["REASON", "COUNT", "DELAY", "SPREAD", "ALL", "IDS"],
     ),
     ("drop", &[-2], &["write"], &["denyoom", "readonly"], &["FORCE"]),
+    ("config", &[-3], &["write"], &["denyoom", "readonly"], &["GET", "SET", "RESET"]),
     ("queues", &[-1], &["readonly", "blocking"], &["write", "denyoom"], &["MATCH"]),
 ];
 

@@ -13,6 +13,7 @@ mod cases;
 mod check;
 mod claim;
 mod cluster;
+mod config;
 mod dead_bounds;
 mod docs;
 mod drop;
