@@ -299,8 +299,11 @@ pub static ALL: [&Setting; 23] = [
     &ENABLED,
 ];
 
+/// The most jobs of a queue that are leased at once; 0 for no limit. Only a queue has it, so the server's is always 0.
+pub static MAX_LEASED: Setting = Setting::new(c"max-leased", Count, 0, 0, 1_000_000_000_000);
+
 /// What a queue may have for itself. The rest is the server's alone: it bounds all queues, or belongs to none.
-pub static OF_QUEUES: [&Setting; 17] = [
+pub static OF_QUEUES: [&Setting; 18] = [
     &LEASE,
     &MAX_RETRIES,
     &MAX_LAPSES,
@@ -310,6 +313,7 @@ pub static OF_QUEUES: [&Setting; 17] = [
     &MAX_DELAY,
     &MAX_PAYLOAD,
     &MAX_LENGTH,
+    &MAX_LEASED,
     &MAX_ERROR,
     &FAR_HORIZON,
     &FAR_ALARM,

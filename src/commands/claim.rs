@@ -7,7 +7,8 @@
 //! * `LEASE ms`: how long this claim holds its jobs, 1 to `dq.max-lease`; else the job's own lease, else `lease`.
 //! * `BLOCK ms`: where none is due, wait for one, up to 24 h; 0 for ever. Waiters are served first come, first served,
 //!   and a claim that does not wait takes only what they leave. `COUNT` above 1 answers with what is due, not when
-//!   `COUNT` is reached. A paused queue keeps its waiters waiting. In MULTI and in a script it does not wait.
+//!   `COUNT` is reached. A queue that is paused or at its `max-leased` keeps its waiters waiting. In MULTI and in a
+//!   script it does not wait.
 //!
 //! `receipt` names this claim of this job, for ACK, RETRY, RELEASE, FAIL and EXTEND. `attempt` is 1 for a first claim
 //! and grows with each failure and each lease that ran out. A job whose waiter is gone before it could be told goes back

@@ -11,7 +11,11 @@
 //!
 //! The fields, each as the server's setting `dq.…` of that name: `lease`, `max-retries`, `max-lapses`, `backoff-base`,
 //! `backoff-cap`, `backoff-jitter`, `max-delay`, `max-payload`, `max-length`, `max-error`, `far-horizon`, `far-alarm`,
-//! `stale-after`, `stale-policy`, `dead-max`, `dead-max-age`, `id-keep`.
+//! `stale-after`, `stale-policy`, `dead-max`, `dead-max-age`, `id-keep`. And one that only a queue has:
+//!
+//! * `max-leased`: no more jobs than that are leased at once, 0 to 1,000,000,000,000; 0, the default, for any number.
+//!   CLAIM gives fewer, and those who wait go on waiting until ACK or whatever else ends a lease makes room. A late
+//!   EXTEND takes its lease back all the same.
 //!
 //! A value counts at the moment of use, for jobs that are there too, unless the job brought its own. An empty queue with
 //! settings stays: `dq.idle-queue-ttl` does not count.

@@ -67,12 +67,13 @@ impl Taken {
 
 impl Queue<'_> {
     /// Claims up to `count` due jobs, in the order of due time and then id, and leaves one for each of the `ahead` who
-    /// came before. Nothing of a paused queue.
+    /// came before. Nothing of a paused queue, and no more than its `max-leased`.
     pub fn claim(&mut self, count: usize, lease: Option<u64>, ahead: usize) -> Vec<Taken> {
         self.state.last_claim.set(self.now());
         if self.is_paused() || !self.has_jobs() {
             return Vec::new();
         }
+        let count = self.room_for_leases().map_or(count, |room| count.min(room.saturating_sub(ahead)));
         let count = if ahead == 0 { count } else { self.due_beyond(ahead, count) };
         let mut taken = self.take_due(count, lease);
         self.due.expect_removals(taken.len());

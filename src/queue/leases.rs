@@ -4,6 +4,7 @@
 use super::{Queue, Taken};
 use crate::core::receipt::Receipt;
 use crate::redis::Text;
+use crate::settings::MAX_LEASED;
 use foldhash::fast::RandomState;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -63,10 +64,24 @@ impl Queue<'_> {
         }
     }
 
-    /// Ends a lease; `false` where there was none.
+    /// Ends a lease; `false` where there was none. Where the queue was at its `max-leased` those who wait are looked at
+    /// now, and until now it was worked on.
     pub(super) fn unlease(&mut self, id: &Text) -> bool {
         self.state.leases.forget(id.as_bytes());
-        self.leased.remove(id)
+        let max = self.state.header.borrow().rules.limit(&MAX_LEASED);
+        let was_full = max.is_some_and(|max| self.leased.len() as u64 >= max);
+        let was_leased = self.leased.remove(id);
+        if was_full && was_leased {
+            self.state.last_claim.set(self.now());
+            self.first_due = Some(self.now());
+        }
+        was_leased
+    }
+
+    /// How many more jobs may be leased; `None` for any number.
+    pub(super) fn room_for_leases(&mut self) -> Option<usize> {
+        let max = self.rules().limit(&MAX_LEASED)?;
+        Some(usize::try_from(max).unwrap_or(usize::MAX).saturating_sub(self.leased.len()))
     }
 
     /// Whether the receipt is known, without a look at the record, to name the claim that runs.

@@ -193,9 +193,10 @@ impl<'a> Queue<'a> {
         self.first_due
     }
 
-    /// When the next job can be claimed, as far as can be told; never, of a paused queue: RESUME calls for a look.
+    /// When the next job can be claimed, as far as can be told; never, of a queue that is paused or at its `max-leased`:
+    /// what ends that calls for a look.
     pub fn next_claimable(&mut self) -> Option<u64> {
-        if self.is_paused() || !self.has_jobs() {
+        if self.is_paused() || !self.has_jobs() || self.room_for_leases() == Some(0) {
             return None;
         }
         self.due.first(u64::MAX, 1).first().map(|(_, at)| *at)

@@ -21,9 +21,10 @@ impl Queue<'_> {
         !self.due.first(since, 1).is_empty()
     }
 
-    /// Whether a worker claimed after `since`, so that the queue is behind rather than abandoned.
-    pub fn is_worked_on_since(&self, since: u64) -> bool {
-        self.state.last_claim.get() > since
+    /// Whether a worker claimed after `since`, or none could because as many are at work as may be, so that the queue is
+    /// behind rather than abandoned.
+    pub fn is_worked_on_since(&mut self, since: u64) -> bool {
+        self.state.last_claim.get() > since || self.room_for_leases() == Some(0)
     }
 
     /// Whether jobs could be claimed all the time from `since` on.

@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::redis::Text;
-use crate::settings::{Setting, OF_QUEUES};
+use crate::settings::{Setting, MAX_LEASED, OF_QUEUES};
 use std::rc::Rc;
 
 /// What rules a queue. Most have nothing of their own.
@@ -101,20 +101,30 @@ impl Queue<'_> {
     /// Gives the queue values of its own; makes the header where there is none.
     pub fn set_rules(&mut self, values: &[(&'static Setting, u64)]) {
         self.make_header();
+        let before = self.rules();
         for (setting, value) in values {
             let (field, text) = (field(setting), text(setting, *value));
             if self.header.get(&field).is_none_or(|set| set.as_bytes() != text.as_bytes()) {
                 self.header.put(&field, text);
             }
         }
-        self.learn_header();
+        self.learn_rules(&before);
     }
 
     /// Lets the server's values count again; says how many the queue had of its own.
     pub fn reset_rules(&mut self, settings: &[&'static Setting]) -> usize {
         self.restore_header();
+        let before = self.rules();
         let removed = settings.iter().filter(|setting| self.header.remove(&field(setting))).count();
-        self.learn_header();
+        self.learn_rules(&before);
         removed
+    }
+
+    /// The rules are others now: where that may make room for leases, those who wait are looked at.
+    fn learn_rules(&mut self, before: &Rules) {
+        self.learn_header();
+        if self.rules().get(&MAX_LEASED) != before.get(&MAX_LEASED) {
+            self.first_due = Some(self.now());
+        }
     }
 }

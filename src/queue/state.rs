@@ -68,7 +68,8 @@ pub struct State {
     pub keys: Keys,
     pub metrics: Metrics,
     pub leases: Leases,
-    /// Queue time of the last CLAIM, or of when this node first saw the queue, in ms.
+    /// Queue time of the last CLAIM, or of when there was no room for one, or of when this node first saw the queue,
+    /// in ms.
     pub last_claim: Cell<u64>,
     /// Queue time of the last change by a command, in ms.
     pub last_change: Cell<u64>,

@@ -17,6 +17,7 @@ mod inside;
 mod keys;
 mod leaving;
 mod library;
+mod max_leased;
 mod mclaim;
 mod one_pass;
 mod order;
