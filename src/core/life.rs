@@ -140,9 +140,7 @@ pub fn bury(job: &mut Job, standing: Standing) {
 /// The lease ended: the claim is over, its receipt late. The job is due again, at once the first
 /// time, after the policy's backoff from the second, until it has lapsed too often.
 pub fn lapse(job: &mut Job, policy: &Policy, random: u64) -> Next {
-    job.claims = current_claim(job);
-    job.lapses = job.lapses.saturating_add(1);
-    job.late = true;
+    lose(job);
     if job.lapses >= policy.max_lapses {
         return Next::Dead(Reason::LeaseExpired);
     }
@@ -151,6 +149,14 @@ pub fn lapse(job: &mut Job, policy: &Policy, random: u64) -> Next {
         nth => policy.backoff.delay(nth - 1, random),
     };
     Next::Due { in_ms }
+}
+
+/// The job was found in no index: a claim that may have run ends as if its lease had, but the job is due at once and never
+/// dies of it.
+pub fn lose(job: &mut Job) {
+    job.claims = current_claim(job);
+    job.lapses = job.lapses.saturating_add(1);
+    job.late = true;
 }
 
 /// REPLAY: the job of a dead letter begins anew. A stale one never failed, and goes on as it was.
@@ -250,6 +256,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_receipt_of_a_job_that_was_lost_is_late() {
+        let mut lost = job(7, false);
+        lose(&mut lost);
+        assert_eq!((lost.claims, lost.lapses), (8, 1));
+        assert_eq!(standing(&lost, Place::Due, &receipt(None, 8)), Standing::Late);
+        assert_eq!(standing(&lost, Place::Due, &receipt(None, 7)), Standing::Stale);
+        take_back(&mut lost);
+        assert_eq!(lost, job(7, false));
     }
 
     #[test]

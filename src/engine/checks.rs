@@ -1,10 +1,12 @@
-//! DQ.CHECK: at once, or as a walk while the client waits.
+//! DQ.CHECK: at once, or as a walk while the client waits; with REPAIR always as a walk, since the server takes the
+//! command for one that reads.
 
 use super::walks::{self, Walk};
 use super::NODE;
 use crate::core::names::QueueName;
-use crate::queue::{CheckWalk, Fault, Progress, Slice, State};
+use crate::queue::{CheckWalk, Fault, Progress, Reach, Slice, State};
 use crate::redis::Ctx;
+use crate::settings;
 use std::rc::Rc;
 
 /// Entries that are walked over at once, without making the client wait.
@@ -32,7 +34,7 @@ impl Walk for Check {
 
 /// Walks over a queue, and answers by `reply` at once or when the walk is over.
 pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String> {
-    let mut walk = CheckWalk::default();
+    let mut walk = CheckWalk::looking();
     let long = super::look(ctx, name, |queue, _| {
         let long = queue.entries() > AT_ONCE;
         while !long && walk.step(queue, &mut Slice::new()) == Progress::More {}
@@ -44,4 +46,55 @@ pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String
     }
     let (_, state) = super::find(ctx.db(), name, super::now(ctx));
     walks::begin(ctx, Box::new(Check { state, walk, reply }))
+}
+
+struct Repair {
+    name: Vec<u8>,
+    state: Rc<State>,
+    walk: CheckWalk,
+    reply: ReplyWalk,
+}
+
+impl Walk for Repair {
+    /// Waits while writes are paused, as any client's write does, and fails where they are refused.
+    fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Result<Progress, Fault> {
+        may_repair().map_err(Fault::Refused)?;
+        if ctx.writes_are_paused() {
+            return Ok(Progress::More);
+        }
+        ctx.would_write(&self.state.keys.jobs).map_err(|refusal| Fault::Refused(refusal.0))?;
+        let name = QueueName::parse(&self.name).map_err(|_| Fault::GivenUp)?;
+        let walk = &mut self.walk;
+        super::change(ctx, &name, Reach::ALL, |queue| Ok(walk.step(queue, slice))).map_err(Fault::Refused)
+    }
+
+    fn reply(&self, ctx: &Ctx) {
+        (self.reply)(ctx, &self.walk);
+    }
+}
+
+/// As `begin`, and mends what it finds. The server lets those have the command who may only read: so it is asked whether
+/// the client may call `as_command`, which writes to `key`.
+pub fn begin_repair(ctx: &Ctx, name: &QueueName, as_command: &[&[u8]], reply: ReplyWalk) -> Result<(), String> {
+    may_repair()?;
+    if ctx.denies_blocking() {
+        return Err(Fault::CannotWait.to_string());
+    }
+    if !ctx.may_call(as_command) {
+        return Err("NOPERM REPAIR is for users who may DQ.PURGE the queue".into());
+    }
+    NODE.begin(ctx);
+    let (_, state) = super::find(ctx.db(), name, super::now(ctx));
+    let (name, walk) = (name.as_bytes().to_vec(), CheckWalk::mending());
+    walks::begin(ctx, Box::new(Repair { name, state, walk, reply }))
+}
+
+fn may_repair() -> Result<(), String> {
+    if !NODE.primary.get() {
+        Err("READONLY DQ changes queues on a primary only".into())
+    } else if !settings::is_enabled() {
+        Err("DQDISABLED dq.enabled is no".into())
+    } else {
+        Ok(())
+    }
 }

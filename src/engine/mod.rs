@@ -19,7 +19,7 @@ mod wake;
 mod walks;
 
 pub use bulk::{change_all, replay_all};
-pub use checks::begin as begin_check;
+pub use checks::{begin as begin_check, begin_repair};
 pub use claims::claim;
 pub use discovery::ServerEvents;
 pub use info::NodeInfo;

@@ -9,7 +9,8 @@ const PAUSE_MS: u64 = 1;
 
 /// What a walk does and finds.
 pub trait Walk {
-    /// Goes on as far as the slice goes. It writes to no key: nobody asks here whether writes are paused or refused.
+    /// Goes on as far as the slice goes. Nobody asks here whether writes are paused or refused: a walk that writes asks
+    /// itself.
     fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Result<Progress, Fault>;
     /// Writes what was found.
     fn reply(&self, ctx: &Ctx);

@@ -6,7 +6,7 @@
 use super::{Progress, Queue, Slice};
 use crate::core::record::{Job, Letter};
 use crate::redis::{EntryScan, Text};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Problems that one walk tells at most.
 const MOST_PROBLEMS: usize = 1000;
@@ -43,7 +43,7 @@ impl Problem {
 
 /// The key that is walked over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Due,
     Leased,
     Jobs,
@@ -68,18 +68,26 @@ impl Part {
 pub struct CheckWalk {
     part: Option<Part>,
     scan: EntryScan,
-    problems: BTreeSet<(Problem, Vec<u8>)>,
-}
-
-impl Default for CheckWalk {
-    fn default() -> Self {
-        CheckWalk { part: Some(Part::Due), scan: EntryScan::default(), problems: BTreeSet::new() }
-    }
+    /// Whether what is found is mended, to the end of the queue.
+    mends: bool,
+    /// What was found, and whether it was mended.
+    problems: BTreeMap<(Problem, Vec<u8>), bool>,
 }
 
 impl CheckWalk {
-    pub fn problems(&self) -> impl ExactSizeIterator<Item = (Problem, &[u8])> {
-        self.problems.iter().map(|(problem, id)| (*problem, id.as_slice()))
+    /// A walk that only looks.
+    pub fn looking() -> CheckWalk {
+        CheckWalk { part: Some(Part::Due), scan: EntryScan::default(), mends: false, problems: BTreeMap::new() }
+    }
+
+    /// A walk that mends what it finds, in a queue that is open for changes.
+    pub fn mending() -> CheckWalk {
+        CheckWalk { mends: true, ..CheckWalk::looking() }
+    }
+
+    /// What was found first, each with whether it was mended.
+    pub fn problems(&self) -> impl ExactSizeIterator<Item = (Problem, &[u8], bool)> {
+        self.problems.iter().map(|((problem, id), mended)| (*problem, id.as_slice(), *mended))
     }
 
     /// Goes on as far as the slice goes.
@@ -92,7 +100,7 @@ impl CheckWalk {
                 self.part = part.next();
                 self.scan = EntryScan::default();
             }
-            if self.problems.len() >= MOST_PROBLEMS {
+            if !self.mends && self.problems.len() >= MOST_PROBLEMS {
                 break;
             }
         }
@@ -113,9 +121,10 @@ impl CheckWalk {
         for (id, readable) in met {
             slice.spend(0);
             let unreadable = (!readable).then_some(part.unreadable());
-            for problem in unreadable.into_iter().chain(queue.misplaced(part, &id)) {
+            for problem in queue.misplaced(part, &id).into_iter().chain(unreadable) {
+                let mended = self.mends && queue.mend(problem, part, &id, slice);
                 if self.problems.len() < MOST_PROBLEMS {
-                    self.problems.insert((problem, id.as_bytes().to_vec()));
+                    self.problems.insert((problem, id.as_bytes().to_vec()), mended);
                 }
             }
         }
@@ -143,7 +152,11 @@ fn is_readable(part: Part, value: &[u8]) -> bool {
 
 fn is_whole_ms(score: &[u8]) -> bool {
     let score = std::str::from_utf8(score).ok().and_then(|text| text.parse::<f64>().ok());
-    score.is_some_and(|score| score >= 0.0 && score.fract() == 0.0 && score.is_finite())
+    score.is_some_and(|score| is_time(score) && score.fract() == 0.0)
+}
+
+pub(super) fn is_time(score: f64) -> bool {
+    score >= 0.0 && score.is_finite()
 }
 
 impl Queue<'_> {

@@ -20,6 +20,8 @@ pub enum Fault {
     CannotWait,
     /// DROP without FORCE of a queue whose jobs are in workers' hands.
     Leased { jobs: u64 },
+    /// The server's own answer to a write.
+    Refused(String),
     /// This node acts no more, or the queue's keys are others.
     GivenUp,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for Fault {
             Fault::Leased { jobs } => {
                 write!(f, "ERR {jobs} jobs of the queue are leased; FORCE drops them all the same")
             }
+            Fault::Refused(answer) => f.write_str(answer),
             Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
             Fault::CannotWait => {
                 f.write_str("ERR this takes more than one step, and inside MULTI or a script nobody can wait")

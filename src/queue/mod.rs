@@ -19,6 +19,7 @@ mod lapse;
 mod leases;
 mod locate;
 mod memory;
+mod mend;
 mod metrics;
 mod peek;
 mod policy;
@@ -204,6 +205,11 @@ impl<'a> Queue<'a> {
 
     fn put_due(&mut self, id: &Text, at: u64) {
         self.state.arrivals.due.note(id);
+        self.set_due(id, at);
+    }
+
+    /// As `put_due`, of a job that is in the index already: it is no arrival.
+    fn set_due(&mut self, id: &Text, at: u64) {
         self.due.put(id, at);
         self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
     }

@@ -47,12 +47,10 @@ impl Queue<'_> {
         }
     }
 
-    /// The job stays in the index: it is no arrival.
     fn move_due(&mut self, id: &Text, to: u64) -> bool {
         let is_job = self.jobs.has(id);
         if is_job {
-            self.due.put(id, to);
-            self.first_due = Some(self.first_due.map_or(to, |first| first.min(to)));
+            self.set_due(id, to);
             self.state.metrics.rescheduled.add(1);
         }
         is_job

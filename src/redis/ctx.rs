@@ -52,6 +52,25 @@ impl Ctx {
         self.flags() & no_waiting != 0
     }
 
+    /// Whether the user of the client that called may run a command, its name first, with those keys. Not to be asked
+    /// where `denies_blocking`: a command that another module calls may have no user.
+    pub fn may_call(&self, command: &[&[u8]]) -> bool {
+        let texts: Vec<_> = command.iter().map(|word| Text::new(word)).collect();
+        let mut argv: Vec<_> = texts.iter().map(Text::raw).collect();
+        // SAFETY: the context is that of a client, which has a user; the strings live through the call; the user is freed
+        // once, here.
+        unsafe {
+            let name = Text::owned(api!(RedisModule_GetCurrentUserName(self.raw())));
+            let user = api!(RedisModule_GetModuleUserFromUserName(name.raw()));
+            if user.is_null() {
+                return false;
+            }
+            let may = api!(RedisModule_ACLCheckCommandPermissions(user, argv.as_mut_ptr(), argv.len() as i32));
+            api!(RedisModule_FreeModuleUser(user));
+            may == raw::REDISMODULE_OK as i32
+        }
+    }
+
     /// The number of the database that the client has selected.
     pub fn db(&self) -> i32 {
         // SAFETY: the context is live.

@@ -11,6 +11,7 @@ mod bulk;
 mod clock;
 mod crew;
 mod ping;
+mod repair;
 mod roles;
 mod slices;
 mod unload;

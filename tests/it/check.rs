@@ -6,7 +6,7 @@ use crate::common::*;
 use crate::{args, err, ok};
 
 /// DQ.CHECK's findings, as `problem id`.
-fn findings(q: &mut Queue) -> Vec<String> {
+pub fn findings(q: &mut Queue) -> Vec<String> {
     let mut all: Vec<String> = list(&ok!(q, "CHECK")).iter().map(|problem| texts(problem).join(" ")).collect();
     all.sort();
     all
@@ -173,6 +173,7 @@ fn options_are_refused() {
     let server = Server::start();
     let mut q = server.queue("q");
     assert_error(&err!(q, "CHECK", "NONSENSE"), "ERR", &[]);
+    assert_error(&err!(q, "CHECK", "REPAIR", "REPAIR"), "ERR", &["REPAIR"]);
     assert_error(&err!(q, "CHECK", "%s", "%n"), "ERR", &[]);
 }
 

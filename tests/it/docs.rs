@@ -43,7 +43,7 @@ const COMMANDS: &[Facts] = &[
     ("extend", &[-4], &["write"], &["denyoom", "readonly"], &[]),
     ("stats", &[2], &["readonly"], &["write", "denyoom"], &[]),
     ("get", &[3], &["readonly"], &["write", "denyoom"], &[]),
-    ("check", &[2, -2], &["readonly"], &["write", "denyoom"], &[]),
+    ("check", &[-2], &["readonly", "blocking"], &["write", "denyoom"], &["REPAIR"]),
     (
         "peek",
         &[-2],

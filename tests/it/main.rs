@@ -36,6 +36,7 @@ mod push;
 mod queues;
 mod record;
 mod release;
+mod repair;
 mod replay;
 mod replica;
 mod reschedule;
