@@ -40,7 +40,7 @@ impl History {
     /// One command, of which any may be refused: a stale receipt, a full queue.
     fn command(&mut self) -> (&'static str, Vec<Vec<u8>>) {
         let (delay, receipt, id) = (self.delay(), self.receipt(), self.id());
-        match self.dice.between(0, 24) {
+        match self.dice.between(0, 27) {
             0..=4 => ("PUSH", args!["x", "DELAY", delay]),
             5 => ("PUSH", args!["own", "ID", *self.dice.pick(&OWN_IDS), "KEEP", delay]),
             6 => ("PUSH", args!["own", "ID", *self.dice.pick(&OWN_IDS), "REPLACE", "DELAY", delay]),
@@ -60,6 +60,9 @@ impl History {
                 ("PURGE", args!["STATE", *self.dice.pick(&["ready", "delayed", "leased", "dead"])])
             }
             23 => ("RESCHEDULE", args!["DELAY", delay, "ALL"]),
+            24 => ("CONFIG", args!["SET", "max-leased", self.dice.between(0, 9)]),
+            25 => ("CONFIG", args!["SET", "max-length", self.dice.between(20, 60)]),
+            26 => ("CHECK", args!["REPAIR"]),
             _ if self.dice.one_in(2) => ("PAUSE", args![]),
             _ => ("RESUME", args![]),
         }
