@@ -18,10 +18,8 @@ impl Queue<'_> {
         !self.header.exists() || self.header.has(&self.state.keys.mark)
     }
 
-    /// Whether the header is there and says what is remembered of it, so that nobody has to look. A slot of a cluster can
-    /// leave and come back without a word.
     pub(super) fn header_is_known(&self) -> bool {
-        !self.cluster && self.state.header_holds.get()
+        self.state.header_is_known(self.cluster)
     }
 
     /// Makes the header where there is none: as it was last known where the queue has jobs, else a fresh one.

@@ -110,10 +110,10 @@ impl<'a> Queue<'a> {
 
     /// The rules of a queue that nothing else is done with yet; the server's where its header is not one.
     pub fn rules_of(scene: Scene<'a>, state: &'a State) -> Rules {
-        let mut queue = Queue::new(scene, state, Purpose::Change);
-        if queue.header_is_known() {
+        if state.header_is_known(scene.cluster) {
             return state.header.borrow().rules.clone();
         }
+        let mut queue = Queue::new(scene, state, Purpose::Change);
         if queue.check(Reach::RULES).is_ok() {
             queue.read_header();
         }
