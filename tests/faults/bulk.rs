@@ -5,10 +5,10 @@ use crate::common::*;
 use crate::slices::{claim_many, pinged};
 use crate::{args, ok};
 
-const N: usize = 60_000;
+pub const N: usize = 60_000;
 
 /// A server on which nothing moves by itself, and a queue whose invariants are looked at when told.
-fn scene() -> (Server, Queue) {
+pub fn scene() -> (Server, Queue) {
     let server = Server::builder().set("stale-policy", "keep").aof().line("appendfsync everysec").start();
     let mut q = server.queue("q");
     q.unwatched();

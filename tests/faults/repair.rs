@@ -4,18 +4,10 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 
+use crate::bulk::{scene, N};
 use crate::common::*;
 use crate::slices::pinged;
 use crate::{args, ok};
-
-const N: usize = 60_000;
-
-fn scene() -> (Server, Queue) {
-    let server = Server::builder().set("stale-policy", "keep").aof().line("appendfsync everysec").start();
-    let mut q = server.queue("q");
-    q.unwatched();
-    (server, q)
-}
 
 fn told(reply: &Value) -> usize {
     list(reply).len()

@@ -208,3 +208,15 @@ fn it_takes_no_options() {
     let mut q = server.queue("q");
     assert_error(&err!(q, "STATS", "x"), "ERR", &["arguments"]);
 }
+
+#[test]
+fn the_memory_of_very_many_jobs_is_estimated_by_some_of_them() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.unwatched();
+    q.push_many(20_000, &args!["DELAY", "1h"]);
+    let keys: Vec<String> = q.raw(args!["KEYS", "*"]);
+    let exact: i64 = keys.iter().map(|key| q.raw::<i64>(args!["MEMORY", "USAGE", key])).sum();
+    let told = q.stat("memory-bytes");
+    assert!((exact * 3 / 4..exact * 5 / 4).contains(&told), "{told} for {exact} bytes");
+}
