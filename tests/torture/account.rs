@@ -1,0 +1,323 @@
+//! The account: each job that was pushed is finished, there, or gone for a reason that has a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::ledger::{Act, Claim, Pages, Push, Rollback, Span, Told, Verb};
+
+/// Where a job is when all is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// Due or leased.
+    Live,
+    Dead,
+}
+
+/// All jobs that the servers hold at the end, by number; twice where a job is in two places.
+pub type Left = BTreeMap<u64, Vec<Place>>;
+
+/// What one job went through.
+#[derive(Default)]
+struct Story<'a> {
+    push: Option<&'a Push>,
+    /// In the order in which the server made them.
+    claims: Vec<&'a Claim>,
+    acts: Vec<&'a Act>,
+}
+
+pub struct Account<'a> {
+    rollbacks: &'a [Rollback],
+    left: &'a Left,
+    pub lost: Vec<String>,
+    pub unexpected: Vec<String>,
+    pub doubled: Vec<String>,
+    /// How often what happened, each with its name.
+    pub tally: BTreeMap<String, usize>,
+}
+
+impl<'a> Account<'a> {
+    pub fn of(pages: &'a Pages, left: &'a Left) -> Account<'a> {
+        let mut account = Account {
+            rollbacks: &pages.rollbacks,
+            left,
+            lost: Vec::new(),
+            unexpected: pages.faults.clone(),
+            doubled: Vec::new(),
+            tally: BTreeMap::new(),
+        };
+        let stories = account.stories(pages);
+        for (job, story) in &stories {
+            account.look_at(*job, story);
+        }
+        for job in left.keys().filter(|job| !stories.contains_key(job)) {
+            account.unexpected.push(format!("job {job} is there, and nobody pushed it"));
+        }
+        account
+    }
+
+    fn stories(&self, pages: &'a Pages) -> BTreeMap<u64, Story<'a>> {
+        let mut stories: BTreeMap<u64, Story> = BTreeMap::new();
+        for push in &pages.pushes {
+            stories.entry(push.job).or_default().push = Some(push);
+        }
+        for claim in &pages.claims {
+            stories.entry(claim.job).or_default().claims.push(claim);
+        }
+        for act in &pages.acts {
+            stories.entry(act.job).or_default().acts.push(act);
+        }
+        for story in stories.values_mut() {
+            story.claims.sort_by_key(|claim| self.order(claim));
+        }
+        stories
+    }
+
+    /// The order of the claims of one job. A worker that was held up reads an answer late, so the number of the claim
+    /// counts, as long as no rollback lies between.
+    fn order(&self, claim: &Claim) -> (usize, usize, String) {
+        let rollbacks = self.rollbacks.iter().filter(|rollback| rollback.to <= claim.span.answered).count();
+        let number = claim.receipt.split(':').nth(1).unwrap_or_default();
+        (rollbacks, number.len(), number.to_string())
+    }
+
+    fn count(&mut self, what: impl Into<String>) {
+        *self.tally.entry(what.into()).or_default() += 1;
+    }
+
+    /// A hurt that may have undone what was done in this time.
+    fn undone(&self, span: Span, confirmed: bool) -> Option<&'static str> {
+        let over = |rollback: &&Rollback| {
+            span.asked <= rollback.to
+                && span.answered >= rollback.from
+                && !(confirmed && rollback.spares_confirmed && span.answered < rollback.to)
+        };
+        self.rollbacks.iter().find(over).map(|rollback| rollback.why)
+    }
+
+    fn look_at(&mut self, job: u64, story: &Story) {
+        let Some(push) = story.push else {
+            self.unexpected.push(format!("job {job} was claimed, and nobody pushed it: {:?}", story.claims));
+            return;
+        };
+        self.ids(job, push, story);
+        for pair in story.claims.windows(2) {
+            self.claimed_again(story, pair[0], pair[1]);
+        }
+        for act in story.acts.iter().filter(|act| ends(act)) {
+            self.came_back(story, act);
+        }
+        self.whereabouts(job, push, story);
+    }
+
+    /// A job is pushed once, under one id.
+    fn ids(&mut self, job: u64, push: &Push, story: &Story) {
+        let ids: BTreeSet<&str> =
+            story.claims.iter().map(|claim| claim.id.as_str()).chain(push.id.as_deref()).collect();
+        if ids.len() > 1 {
+            self.doubled.push(format!("job {job} is under several ids: {ids:?}"));
+        }
+        if matches!(push.told, Told::Refused(_)) && !story.claims.is_empty() {
+            self.unexpected.push(format!("job {job} came, and its push was refused: {push:?}"));
+        }
+    }
+
+    /// Between two claims of a job, its worker gave it back, its lease ended, or a claim was undone.
+    fn claimed_again(&mut self, story: &Story, first: &Claim, second: &Claim) {
+        let of_first = || story.acts.iter().filter(|act| act.receipt == first.receipt);
+        let given_back = of_first().find(|act| {
+            matches!(act.verb, Verb::Retry | Verb::Release) && matches!(act.told, Told::Done | Told::Nothing)
+        });
+        let lease_end = of_first()
+            .filter(|act| act.verb == Verb::Extend && act.told == Told::Done)
+            .map(|act| act.span.asked + act.ms * 1000)
+            .fold(first.span.asked + first.lease_ms * 1000, u64::max);
+        if let Some(act) = given_back {
+            self.count(format!("claimed again after {:?}", act.verb));
+        } else if second.span.answered >= lease_end {
+            self.count("claimed again after its lease ended");
+        } else if let Some(why) = self.undone(first.span, false) {
+            self.count(format!("claimed again: {why}"));
+        } else {
+            self.doubled.push(format!("two hold one job: {first:?} and {second:?}, acts {:?}", story.acts));
+        }
+    }
+
+    /// What was finished or buried does not come back.
+    fn came_back(&mut self, story: &Story, act: &Act) {
+        let Some(own) = story.claims.iter().position(|claim| claim.receipt == act.receipt) else {
+            self.unexpected.push(format!("nobody claimed what was ended: {act:?}"));
+            return;
+        };
+        let later = story.claims.get(own + 1);
+        let place = self.left.get(&act.job).and_then(|places| places.first());
+        let still_there = match act.verb {
+            Verb::Fail => place == Some(&Place::Live),
+            _ => place.is_some(),
+        };
+        if later.is_none() && !still_there {
+            return;
+        }
+        match self.undone(act.span, act.confirmed) {
+            Some(why) => self.count(format!("ended again: {why}")),
+            None => self
+                .doubled
+                .push(format!("it was ended, and came back: {act:?}, claims {:?}, left {place:?}", story.claims)),
+        }
+    }
+
+    /// A job whose push was answered is finished, or there.
+    fn whereabouts(&mut self, job: u64, push: &Push, story: &Story) {
+        let places = self.left.get(&job).map(Vec::as_slice).unwrap_or_default();
+        if places.len() > 1 {
+            self.doubled.push(format!("job {job} is in several places: {places:?}"));
+        }
+        let acts = || story.acts.iter().filter(|act| matches!(act.told, Told::Done | Told::Nothing));
+        let finished = acts().any(|act| act.verb == Verb::Ack);
+        let failed = acts().any(|act| act.verb == Verb::Fail);
+        match (places.first(), &push.told) {
+            (Some(_), Told::Refused(error)) => {
+                self.unexpected.push(format!("job {job} is there, and its push was refused: {error}"));
+            }
+            (Some(Place::Dead), _) if !failed => self.unexpected.push(format!("job {job} died of nothing")),
+            (Some(place), _) => self.count(format!("left {place:?}")),
+            (None, _) if finished => self.count("finished"),
+            (None, Told::Done) => match self.undone(push.span, push.confirmed) {
+                Some(why) => self.count(format!("push undone: {why}")),
+                None => self.lost.push(format!("{push:?}, claims {:?}, acts {:?}", story.claims, story.acts)),
+            },
+            (None, Told::Refused(_)) => self.count("push refused"),
+            (None, _) => self.count("push not answered, and not there"),
+        }
+    }
+
+    /// What a person wants to see.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let counts = [("lost", &self.lost), ("unexpected", &self.unexpected), ("doubled", &self.doubled)];
+        for (what, cases) in counts {
+            let _ = writeln!(text, "{what} = {}", cases.len());
+            for case in cases.iter().take(5) {
+                let _ = writeln!(text, "    {case}");
+            }
+        }
+        for (what, count) in &self.tally {
+            let _ = writeln!(text, "{count:8} {what}");
+        }
+        text
+    }
+
+    /// Fails unless nothing was lost, nothing came unasked, and nothing was doubled without a reason.
+    #[track_caller]
+    pub fn settle(&self) {
+        eprint!("{}", self.text());
+        let problems = self.lost.len() + self.unexpected.len() + self.doubled.len();
+        assert_eq!(problems, 0, "{}", self.text());
+    }
+}
+
+/// It was told that the job is finished or dead.
+fn ends(act: &Act) -> bool {
+    matches!(act.verb, Verb::Ack | Verb::Fail) && act.told == Told::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    const LEASE_MS: u64 = 1000;
+
+    fn span(at: u64) -> Span {
+        Span { asked: at * 1000, answered: at * 1000 + 1 }
+    }
+
+    fn push(ledger: &Ledger, at: u64, told: Told) {
+        let (queue, id) = ("q".to_string(), Some("i".to_string()));
+        ledger.pages().pushes.push(Push { job: 1, queue, span: span(at), told, id, confirmed: false });
+    }
+
+    fn claim(ledger: &Ledger, at: u64, number: u32) {
+        let (queue, id, receipt) = ("q".to_string(), "i".to_string(), format!("i:{number}"));
+        let claim = Claim { job: 1, queue, id, receipt, attempt: 1, lease_ms: LEASE_MS, worker: 0, span: span(at) };
+        ledger.pages().claims.push(claim);
+    }
+
+    fn act(ledger: &Ledger, at: u64, number: u32, verb: Verb, told: Told) {
+        let receipt = format!("i:{number}");
+        ledger.pages().acts.push(Act { job: 1, receipt, verb, ms: 0, span: span(at), told, confirmed: false });
+    }
+
+    fn crash(ledger: &Ledger, from: u64, to: u64) {
+        let (from, to) = (from * 1000, to * 1000);
+        ledger.rollback(Rollback { from, to, why: "a crash", spares_confirmed: false });
+    }
+
+    /// How many are lost, unexpected and doubled.
+    fn problems(ledger: &Ledger, left: &[Place]) -> [usize; 3] {
+        let pages = ledger.pages();
+        let left = if left.is_empty() { Left::new() } else { Left::from([(1, left.to_vec())]) };
+        let account = Account::of(&pages, &left);
+        [account.lost.len(), account.unexpected.len(), account.doubled.len()]
+    }
+
+    #[test]
+    fn what_was_answered_and_is_nowhere_is_lost() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        assert_eq!(problems(&ledger, &[]), [1, 0, 0]);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
+        claim(&ledger, 20, 1);
+        act(&ledger, 30, 1, Verb::Ack, Told::Stale);
+        assert_eq!(problems(&ledger, &[]), [1, 0, 0]);
+        act(&ledger, 40, 1, Verb::Ack, Told::Nothing);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_crash_explains_only_what_was_done_in_its_time() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        crash(&ledger, 11, 20);
+        assert_eq!(problems(&ledger, &[]), [1, 0, 0]);
+        crash(&ledger, 10, 20);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn two_holders_of_one_job_are_seen() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, 1);
+        claim(&ledger, 20 + LEASE_MS - 10, 2);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+        act(&ledger, 30, 1, Verb::Release, Told::Done);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
+        claim(&ledger, 20 + 2 * LEASE_MS, 3);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0], "the lease of the second ended");
+    }
+
+    #[test]
+    fn what_was_finished_and_comes_again_is_doubled() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, 1);
+        act(&ledger, 30, 1, Verb::Ack, Told::Done);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+        claim(&ledger, 20 + 2 * LEASE_MS, 2);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 1]);
+    }
+
+    #[test]
+    fn what_nobody_pushed_or_buried_is_unexpected() {
+        let ledger = Ledger::default();
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 1, 0]);
+        push(&ledger, 10, Told::Refused("OOM".to_string()));
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 1, 0]);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        assert_eq!(problems(&ledger, &[Place::Dead]), [0, 1, 0]);
+        assert_eq!(problems(&ledger, &[Place::Live, Place::Live]), [0, 0, 1]);
+    }
+}

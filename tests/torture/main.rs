@@ -1,0 +1,15 @@
+//! An account of every job while the servers are hurt: what was pushed, who held it when, what became of it.
+//!
+//! `DQ_TEST_SEED` draws a run again; its pace is the machine's. `DQ_TORTURE_MINUTES` makes each part last longer.
+
+#[allow(dead_code, unused_imports)]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod account;
+mod crew;
+mod ledger;
+mod scene;
+mod way;
+
+mod calm;
