@@ -14,11 +14,11 @@
 //!
 //! O(M log N) for M jobs into a queue of N.
 
-use super::options::{caller_id, max_delay, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
+use super::options::{caller_id, delay_of_job, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
 use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
-use crate::core::args::{delay, is, missing_value, unknown_option, ArgError, Cursor};
+use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
 use crate::core::names::QueueName;
-use crate::queue::{Due, NewJob};
+use crate::queue::NewJob;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -83,7 +83,7 @@ fn parse(ctx: &Ctx, name: &QueueName, args: &Args, mut rest: Cursor) -> Result<(
             return Ok((options, jobs));
         }
         if is(option, "JOBS") {
-            let jobs = own_jobs(args, first, &options, max_delay(ctx, name))?;
+            let jobs = own_jobs(ctx, name, args, first, &options)?;
             return Ok((options, jobs));
         }
         if !options.read(ctx, name, option, &mut rest)? {
@@ -99,7 +99,13 @@ fn payloads(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJo
     Ok((first..args.bytes().len()).map(|place| options.job(None, args.text(place))).collect())
 }
 
-fn own_jobs(args: &Args, first: usize, options: &JobOptions, max_delay: u64) -> Result<Vec<NewJob>, ArgError> {
+fn own_jobs(
+    ctx: &Ctx,
+    name: &QueueName,
+    args: &Args,
+    first: usize,
+    options: &JobOptions,
+) -> Result<Vec<NewJob>, ArgError> {
     let list = &args.bytes()[first..];
     if options.sets_due() {
         return Err(ArgError::new("DELAY and AT cannot be given with JOBS, where each job has its own delay"));
@@ -115,7 +121,7 @@ fn own_jobs(args: &Args, first: usize, options: &JobOptions, max_delay: u64) -> 
             caller_id(id)?;
         }
         let id = (!id.is_empty()).then(|| args.text(place));
-        Ok(NewJob { due: Due::In(delay("delay", wait, max_delay)?), ..options.job(id, args.text(place + 2)) })
+        Ok(NewJob { due: delay_of_job(ctx, name, "delay", wait)?, ..options.job(id, args.text(place + 2)) })
     };
     list.chunks_exact(JOB_ARGS).enumerate().map(own_job).collect()
 }

@@ -75,12 +75,23 @@ pub fn state(arg: &[u8]) -> Result<JobState, ArgError> {
     })
 }
 
+/// A delay of which the queue itself says whether it is too long.
+pub fn delay_of_job(ctx: &Ctx, queue: &QueueName, option: &str, arg: &[u8]) -> Result<Due, ArgError> {
+    // Only what is no duration needs the most here, for the error to name it.
+    args::parse_duration(arg).map_or_else(|| delay(ctx, queue, option, arg), Ok).map(Due::In)
+}
+
+/// The queue time of a system time in ms.
+fn at(ctx: &Ctx, arg: &[u8]) -> Result<Due, ArgError> {
+    Ok(Due::At(engine::queue_time_of(ctx, args::unix_ms("AT", arg)?)))
+}
+
 /// The queue time of a system time in ms, not too far ahead.
 pub fn due_at(ctx: &Ctx, queue: &QueueName, arg: &[u8]) -> Result<Due, ArgError> {
     let at = engine::queue_time_of(ctx, args::unix_ms("AT", arg)?);
     let most = max_delay(ctx, queue);
     if at.saturating_sub(engine::now(ctx)) > most {
-        return Err(ArgError::with_code("DQDELAY", format_args!("AT must be at most {most} ms (max-delay) from now")));
+        return Err(args::too_far(most));
     }
     Ok(Due::At(at))
 }
@@ -108,8 +119,8 @@ impl JobOptions {
     /// Reads the option `name` and its values; `false` where it is none of these.
     pub fn read(&mut self, ctx: &Ctx, queue: &QueueName, name: &[u8], rest: &mut Cursor) -> Result<bool, ArgError> {
         match name.to_ascii_uppercase().as_slice() {
-            b"DELAY" => self.set_due("DELAY", Due::In(delay(ctx, queue, "DELAY", rest.value("DELAY")?)?))?,
-            b"AT" => self.set_due("AT", due_at(ctx, queue, rest.value("AT")?)?)?,
+            b"DELAY" => self.set_due("DELAY", delay_of_job(ctx, queue, "DELAY", rest.value("DELAY")?)?)?,
+            b"AT" => self.set_due("AT", at(ctx, rest.value("AT")?)?)?,
             b"RETRIES" => {
                 let retries = args::count("RETRIES", rest.value("RETRIES")?, 0, MAX_RETRIES)?;
                 self.retries.set("RETRIES", u32::try_from(retries).unwrap_or(u32::MAX))?;

@@ -172,9 +172,19 @@ pub fn duration(option: &str, arg: &[u8], least: u64, most: u64) -> Result<u64, 
 pub fn delay(option: &str, arg: &[u8], most: u64) -> Result<u64, ArgError> {
     match parse_duration(arg) {
         Some(ms) if ms <= most => Ok(ms),
-        Some(_) => Err(duration_error("DQDELAY", option, 0, most)),
+        Some(_) => Err(too_long(option, most)),
         None => Err(duration_error("ERR", option, 0, most)),
     }
+}
+
+/// The error for a delay over `most` ms.
+pub fn too_long(option: &str, most: u64) -> ArgError {
+    duration_error("DQDELAY", option, 0, most)
+}
+
+/// The error for an AT more than `most` ms ahead.
+pub fn too_far(most: u64) -> ArgError {
+    ArgError::with_code("DQDELAY", format_args!("AT must be at most {most} ms (max-delay) from now"))
 }
 
 /// The value of `option` as a whole number from `least` to `most`.

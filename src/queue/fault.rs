@@ -1,5 +1,7 @@
 //! Why a queue refuses, in the words that the client reads.
 
+use super::Due;
+use crate::core::args;
 use std::fmt;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub enum Fault {
     Full { max: u64 },
     /// A payload is larger than `max`, in bytes.
     TooLarge { bytes: u64, max: u64 },
+    /// A job would be due later than in `max` ms.
+    TooLate { due: Due, max: u64 },
     /// The receipt names no claim that still stands.
     Stale,
     /// The record cannot be read.
@@ -37,6 +41,8 @@ impl fmt::Display for Fault {
             Fault::TooLarge { bytes, max } => {
                 write!(f, "DQSIZE a payload of {bytes} bytes is over the {max} bytes of max-payload")
             }
+            Fault::TooLate { due: Due::In(_), max } => args::too_long("DELAY", *max).fmt(f),
+            Fault::TooLate { due: Due::At(_), max } => args::too_far(*max).fmt(f),
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
             Fault::Leased { jobs: 1 } => f.write_str("ERR 1 job of the queue is leased; FORCE drops it all the same"),

@@ -30,6 +30,16 @@ pub enum Due {
     At(u64),
 }
 
+impl Due {
+    /// How long after `now`, in ms.
+    fn wait(self, now: u64) -> u64 {
+        match self {
+            Due::In(delay) => delay,
+            Due::At(at) => at.saturating_sub(now),
+        }
+    }
+}
+
 /// How a caller's ids are taken.
 #[derive(Clone, Copy, Default)]
 pub struct Taking {
@@ -63,6 +73,7 @@ impl Queue<'_> {
         next_id: &mut dyn FnMut(u64) -> u64,
     ) -> Result<SmallVec<[Pushed; 1]>, Fault> {
         self.check_payloads(jobs)?;
+        self.check_delays(jobs)?;
         let plans = self.plan(jobs, taking);
         let made = plans.iter().filter(|plan| **plan == Plan::Make).count();
         self.check_length(made)?;
@@ -109,6 +120,12 @@ impl Queue<'_> {
         let Some(max) = self.rules().limit(&settings::MAX_PAYLOAD) else { return Ok(()) };
         let mut sizes = jobs.iter().map(|job| job.payload.as_bytes().len() as u64);
         sizes.find(|bytes| *bytes > max).map_or(Ok(()), |bytes| Err(Fault::TooLarge { bytes, max }))
+    }
+
+    fn check_delays(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {
+        let (now, max) = (self.now(), self.rules().get(&settings::MAX_DELAY));
+        let late = jobs.iter().map(|job| job.due).find(|due| due.wait(now) > max);
+        late.map_or(Ok(()), |due| Err(Fault::TooLate { due, max }))
     }
 
     fn check_length(&mut self, made: usize) -> Result<(), Fault> {
