@@ -12,8 +12,11 @@ impl Queue<'_> {
     pub(super) fn mend(&mut self, problem: Problem, part: Part, id: &Text, slice: &mut Slice) -> bool {
         match problem {
             // Of a job in two places the lease holds: its worker is not joined by another.
-            Problem::DueWithoutJob | Problem::DueAndLeased => self.due.remove(id),
-            Problem::LeasedWithoutJob => self.unlease(id),
+            Problem::DueAndLeased => self.due.remove(id),
+            Problem::DueWithoutJob | Problem::LeasedWithoutJob => {
+                self.forget_lost(id);
+                true
+            }
             Problem::JobWithoutIndex => self.find_again(id, slice),
             Problem::DeadWithoutTime => {
                 self.state.arrivals.dead.note(id);
@@ -24,6 +27,13 @@ impl Queue<'_> {
             Problem::BadScore => self.mend_score(part, id),
             Problem::BadRecord | Problem::BadLetter => false,
         }
+    }
+
+    /// Nothing is left of a job that was lost, and nobody's next push is taken for it.
+    fn forget_lost(&mut self, id: &Text) {
+        self.due.remove(id);
+        self.unlease(id);
+        self.ids.remove(id);
     }
 
     /// A job that no index has is due now. A worker may hold it, so its claim ends as one whose lease did. One that cannot

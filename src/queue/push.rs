@@ -111,9 +111,14 @@ impl Queue<'_> {
             return if self.due.score(id).is_some() { Plan::of_due(taking) } else { Plan::Nothing };
         }
         match self.ids.score(id) {
-            Some(until) if until > self.now() => Plan::Nothing,
+            Some(until) if until > self.now() && !self.is_dangling(id) => Plan::Nothing,
             _ => Plan::Make,
         }
+    }
+
+    /// Whether the id, which no job has, is in an index still: its job was lost, not finished, and holds it no more.
+    fn is_dangling(&mut self, id: &Text) -> bool {
+        self.due.score(id).is_some() || self.leased.score(id).is_some()
     }
 
     fn check_payloads(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {

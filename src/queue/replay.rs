@@ -131,6 +131,7 @@ impl Queue<'_> {
         let Some(bytes) = self.dead.get(id) else { return false };
         let Ok(letter) = Letter::decode(bytes.as_bytes()) else { return false };
         self.make_header();
+        self.unlease(id);
         self.write_record(id, &life::revive(letter));
         self.put_due(id, due);
         self.remove_letter(id);

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use redis::Value;
 
@@ -10,8 +11,33 @@ use crate::common::wall::Wall;
 use crate::common::*;
 use crate::{args, err, ok};
 
+use super::bad_input::all_commands;
+
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
+
+/// The keys of a queue beside its header.
+const COMPANIONS: [&str; 6] = ["jobs", "due", "leased", "ids", "dead", "dead:at"];
+
+/// A queue with a job in each state, under ids that say so, and the receipt of the leased one, whose retries are used up.
+fn one_of_each(server: &Server, name: &str) -> (Queue, String) {
+    let mut q = server.queue(name);
+    ok!(q, "PUSH", "dead", "ID", "dead");
+    let dead = q.claim();
+    q.fail(&dead.receipt);
+    ok!(q, "PUSH", "leased", "ID", "leased", "RETRIES", 0);
+    let receipt = q.claim().receipt;
+    ok!(q, "PUSH", "delayed", "ID", "delayed", "DELAY", "1h");
+    ok!(q, "PUSH", "ready", "ID", "ready");
+    (q, receipt)
+}
+
+/// Index entries that no job has, before all others.
+fn add_ghosts(q: &mut Queue, companion: &str, count: usize) {
+    let mut words = args!["ZADD", q.key(companion)];
+    words.extend((0..count).flat_map(|i| args![1, format!("ghost-{i:04}")]));
+    assert_eq!(q.raw::<i64>(words), count as i64);
+}
 
 #[test]
 fn case_01_half_done_state_change_is_impossible() {
@@ -47,6 +73,38 @@ fn case_01_half_done_state_change_is_impossible() {
 }
 
 #[test]
+fn case_01_an_error_in_the_middle_leaves_nothing_half_done() {
+    // Whatever key of a queue a command stumbles over, it has done all that it does or nothing.
+    let server = Server::start();
+    let count = all_commands("x", "x").len();
+    for companion in COMPANIONS {
+        for place in 0..count {
+            let (mut q, receipt) = one_of_each(&server, &format!("{companion}-{place}"));
+            q.unwatched();
+            let (key, aside) = (q.key(companion), [&q.key(companion)[..], b"aside"].concat());
+            q.raw::<()>(args!["RENAME", &key, &aside]);
+            q.raw::<()>(args!["SET", &key, "another type"]);
+            let (name, words) = all_commands(&receipt, "leased").swap_remove(place);
+            let before = server.dump();
+            if let Err(error) = q.call(name, words) {
+                assert_error(&error_text(&error), "WRONGTYPE", &[]);
+                assert_eq!(server.dump(), before, "DQ.{name} and {companion}");
+                q.raw::<()>(args!["RENAME", &aside, &key]);
+                q.check_clean();
+            }
+            server.run(&["FLUSHALL"]);
+        }
+    }
+    // A batch with one bad job among good ones.
+    let mut q = server.queue("q");
+    ok!(q, "CONFIG", "SET", "max-length", 3, "max-payload", 5, "max-delay", "1h");
+    assert_error(&err!(q, "MPUSH", "PAYLOADS", "a", "b", "c", "d"), "DQFULL", &[]);
+    assert_error(&err!(q, "MPUSH", "PAYLOADS", "a", "too large", "c"), "DQSIZE", &[]);
+    assert_error(&err!(q, "MPUSH", "JOBS", "a", 0, "a", "b", "2h", "b"), "DQDELAY", &[]);
+    assert_eq!(q.stats(["ready", "delayed"]), [0, 0]);
+}
+
+#[test]
 fn case_02_dangling_index_entry_does_not_stop_recovery() {
     let server = Server::with_grace().set("takeover-grace", "1h").start();
     let mut q = server.queue("q");
@@ -77,6 +135,100 @@ fn case_02_dangling_index_entry_does_not_stop_recovery() {
         let problem = texts(&problem)[0].clone();
         assert!(problem == "due-without-job" || problem == "leased-without-job", "{problem}");
     }
+}
+
+#[test]
+fn case_02_nothing_that_acts_by_itself_stops_at_dangling_entries() {
+    // More of them than one slice takes stand before five whole jobs.
+    const GHOSTS: usize = 1500;
+    let server = Server::builder().set("purge-interval", "10").start();
+    let mut q = server.queue("leases");
+    q.unwatched();
+    q.push_many(5, &[]);
+    add_ghosts(&mut q, "leased", GHOSTS);
+    q.claim_with(args!["COUNT", 5, "LEASE", 1]);
+    q.wait_stat("lapsed", 5);
+
+    let mut q = server.queue("waiters");
+    q.unwatched();
+    std::thread::scope(|scope| {
+        let mut worker = server.queue("waiters");
+        worker.unwatched();
+        let claim = scope.spawn(move || worker.claim_with(args!["BLOCK", "20s"]));
+        q.wait_stat("waiting", 1);
+        add_ghosts(&mut q, "due", GHOSTS);
+        let id = q.push("x");
+        assert_eq!(claim.join().expect("it is answered")[0].id, id);
+    });
+
+    let mut q = server.queue("bulk");
+    q.unwatched();
+    q.push_many(5, &[]);
+    add_ghosts(&mut q, "due", GHOSTS);
+    ok!(q, "RESCHEDULE", "DELAY", "1h", "ALL");
+    q.wait_stat("delayed", 5);
+    ok!(q, "PURGE", "STATE", "ready", "delayed");
+    let jobs = q.key("jobs");
+    wait_for("the purge", || q.raw::<i64>(args!["EXISTS", &jobs]) == 0);
+
+    // The purge of stale jobs, the replay of their letters, and the bound on letters.
+    let mut q = server.queue("stale");
+    q.unwatched();
+    q.push_many(5, &[]);
+    add_ghosts(&mut q, "due", GHOSTS);
+    ok!(q, "CONFIG", "SET", "stale-after", 1);
+    q.wait_stat("stale-purged", 5);
+    ok!(q, "CONFIG", "SET", "stale-policy", "keep");
+    add_ghosts(&mut q, "dead:at", GHOSTS);
+    let letters: Vec<String> = q.raw(args!["HKEYS", q.key("dead")]);
+    q.raw::<i64>(args!["ZADD", q.key("leased"), "9e12", &letters[0]]);
+    assert_eq!(int(&ok!(q, "REPLAY", "DELAY", "1h", "ALL")), 5);
+    q.wait_stat("replayed", 5);
+    assert_eq!(q.stat("leased"), 0, "a letter's old lease is none of the job's");
+    for job in q.push_many(5, &[]) {
+        assert_eq!(int(&ok!(q, "RESCHEDULE", "DELAY", 0, "IDS", job)), 1);
+    }
+    for job in q.claim_n(5) {
+        q.fail(&job.receipt);
+    }
+    ok!(q, "CONFIG", "SET", "dead-max", 2);
+    let dead = q.key("dead");
+    wait_for("the trim", || q.raw::<i64>(args!["HLEN", &dead]) == 2);
+    ok!(q, "CHECK", "REPAIR");
+    q.check_clean();
+}
+
+#[test]
+fn case_03_whatever_key_goes_no_job_is_half_and_the_rest_is_found_again() {
+    // An eviction takes whole keys: every choice of them, and work that goes on.
+    let mut server = Server::start();
+    let whole: BTreeSet<&[u8]> = [&b"leased"[..], b"delayed", b"ready", b"dead", b"new"].into();
+    for choice in 0..1 << (COMPANIONS.len() + 1) {
+        let (mut q, receipt) = one_of_each(&server, &format!("q-{choice}"));
+        q.unwatched();
+        let keys = COMPANIONS.map(|companion| q.key(companion)).into_iter().chain([q.name.clone()]);
+        let gone: Vec<_> = keys.enumerate().filter(|(i, _)| choice >> i & 1 == 1).map(|(_, key)| key).collect();
+        if !gone.is_empty() {
+            q.raw::<i64>(args!["DEL", gone]);
+        }
+        let has = |q: &mut Queue, companion: &str| q.raw::<i64>(args!["EXISTS", q.key(companion)]) == 1;
+        let (jobs_left, letters_left) = (has(&mut q, "jobs"), has(&mut q, "dead"));
+        q.push("new");
+        let mut met: BTreeSet<Vec<u8>> = q.claim_n(10).into_iter().map(|job| job.payload).collect();
+        ok!(q, "CHECK", "REPAIR");
+        q.check_clean();
+        q.watched();
+        assert!(q.ack(&receipt) == i64::from(jobs_left), "{choice:b}: the worker at work can finish");
+        ok!(q, "RESCHEDULE", "DELAY", 0, "ALL");
+        ok!(q, "REPLAY", "ALL");
+        met.extend(q.claim_n(10).into_iter().map(|job| job.payload));
+        let mut expected: BTreeSet<Vec<u8>> = [b"new".to_vec()].into();
+        expected.extend(jobs_left.then(|| [b"delayed".to_vec(), b"ready".to_vec()]).into_iter().flatten());
+        expected.extend(letters_left.then(|| b"dead".to_vec()));
+        assert_eq!(met, expected, "{choice:b}");
+        assert!(met.iter().all(|payload| whole.contains(&payload[..])), "{choice:b}: {met:?}");
+    }
+    server.assert_alive();
 }
 
 #[test]
@@ -156,6 +308,50 @@ fn case_04_the_id_does_not_outlive_its_job() {
 }
 
 #[test]
+fn case_04_whatever_takes_a_job_out_frees_its_id() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let ends: [(&str, &str, &[&str]); 9] = [
+        ("ready", "CANCEL", &["mine"]),
+        ("leased", "CANCEL", &["mine"]),
+        ("ready", "PURGE", &["STATE", "ready"]),
+        ("delayed", "PURGE", &["STATE", "delayed"]),
+        ("leased", "PURGE", &["STATE", "leased"]),
+        ("dead", "CANCEL", &["mine"]),
+        ("leased", "DROP", &["FORCE"]),
+        ("lost", "CHECK", &["REPAIR"]),
+        ("lost", "STATS", &[]),
+    ];
+    for (state, name, words) in ends {
+        let delay = if state == "delayed" { "1h" } else { "0" };
+        ok!(q, "PUSH", "x", "ID", "mine", "KEEP", "30d", "DELAY", delay);
+        ok!(q, "PUSH", "y", "ID", "other", "DELAY", "1h");
+        if state == "leased" || state == "dead" {
+            let job = q.claim();
+            if state == "dead" {
+                q.fail(&job.receipt);
+            }
+        }
+        if state == "lost" {
+            q.raw::<i64>(args!["HDEL", q.key("jobs"), "mine"]);
+        }
+        let reply = q.call(name, args![words]).unwrap_or_else(|e| panic!("{name} of a {state} job: {e}"));
+        assert_ne!(reply, Value::Int(0), "{name} of a {state} job");
+        assert_eq!(text(&ok!(q, "PUSH", "z", "ID", "mine", "NX")), "mine", "{name} of a {state} job");
+        assert_eq!(q.claim().payload, b"z");
+        ok!(q, "DROP", "FORCE");
+    }
+    // And the time of KEEP frees it, though nobody has swept yet.
+    ok!(q, "PUSH", "x", "ID", "mine", "KEEP", 40);
+    let job = q.claim();
+    assert_eq!(q.ack(&job.receipt), 1);
+    let free_at = q.score("ids", "mine").expect("it is taken");
+    wait_for("the time of KEEP to be over", || q.now() > free_at + 5);
+    assert!(q.score("ids", "mine").is_some(), "it was swept already, so this shows nothing");
+    assert_eq!(text(&ok!(q, "PUSH", "x", "ID", "mine", "NX")), "mine");
+}
+
+#[test]
 fn case_05_recovery_takes_one_lease_once() {
     let server = Server::start();
     let mut q = server.queue("q");
@@ -224,6 +420,91 @@ fn case_06_a_due_job_does_not_wait_for_the_next_push() {
     }
 }
 
+/// Has a worker wait for a job of `queue`, does `act` when it waits, and sees that the worker has its job though nobody
+/// does anything more.
+fn wakes(server: &Server, queue: &str, how: &str, act: impl FnOnce(&mut Queue)) {
+    let mut q = server.queue(queue);
+    q.unwatched();
+    std::thread::scope(|scope| {
+        let mut worker = server.queue(queue);
+        worker.unwatched();
+        let claim = scope.spawn(move || worker.claim_with(args!["BLOCK", "20s"]));
+        q.wait_stat("waiting", 1);
+        act(&mut q);
+        let begin = Instant::now();
+        assert_eq!(claim.join().expect("it is answered").len(), 1, "{how}");
+        assert!(begin.elapsed() < Duration::from_secs(10), "{how}: {:?}", begin.elapsed());
+    });
+}
+
+#[test]
+fn case_06_who_waits_is_woken_by_whatever_makes_a_job_due() {
+    let server = Server::start();
+    let held = |name: &str, options: Vec<Vec<u8>>| {
+        let mut q = server.queue(name);
+        q.push("x");
+        let job = q.claim_with(options).remove(0);
+        (q, job)
+    };
+    let commands: [(&str, &str, &[&str]); 6] = [
+        ("a push", "PUSH", &["x"]),
+        ("a delay that passes", "PUSH", &["x", "DELAY", "150"]),
+        ("several", "MPUSH", &["DELAY", "150", "PAYLOADS", "x"]),
+        ("another time", "RESCHEDULE", &["DELAY", "150", "ALL"]),
+        ("a replay", "REPLAY", &["DELAY", "150", "ALL"]),
+        ("resumed", "RESUME", &[]),
+    ];
+    for (how, name, words) in commands {
+        let mut q = server.queue(how);
+        match name {
+            "RESCHEDULE" => drop(ok!(q, "PUSH", "x", "DELAY", "1h")),
+            "REPLAY" => {
+                let job = q.push_and_claim("x");
+                q.fail(&job.receipt);
+            }
+            "RESUME" => {
+                q.push("x");
+                ok!(q, "PAUSE");
+            }
+            _ => {}
+        }
+        wakes(&server, how, how, |q| drop(q.ok(name, args![words])));
+    }
+    let mut q = server.queue("before");
+    ok!(q, "PUSH", "x", "DELAY", 300);
+    wakes(&server, "before", "a delay that had begun", |_| {});
+    held("lapse", args!["LEASE", 300]);
+    wakes(&server, "lapse", "a lease that ends", |_| {});
+    for name in ["RETRY", "RELEASE"] {
+        let (_, job) = held(name, args![]);
+        wakes(&server, name, name, |q| match name {
+            "RETRY" => drop(ok!(q, "RETRY", job.receipt, "DELAY", 150)),
+            _ => drop(ok!(q, "RELEASE", "DELAY", 150, "RECEIPTS", job.receipt)),
+        });
+    }
+    let (mut q, job) = held("room", args![]);
+    ok!(q, "CONFIG", "SET", "max-leased", 1);
+    q.push("y");
+    wakes(&server, "room", "an ACK that makes room", |q| assert_eq!(q.ack(&job.receipt), 1));
+    let (_, job) = held("lost", args![]);
+    wakes(&server, "lost", "a repair", |q| {
+        q.raw::<i64>(args!["ZREM", q.key("leased"), &job.id]);
+        ok!(q, "CHECK", "REPAIR");
+    });
+    wakes(&server, "paused", "the end of a pause of the server's", |q| {
+        ok!(q, "PUSH", "x", "DELAY", 50);
+        server.run(&["CLIENT", "PAUSE", "300", "WRITE"]);
+    });
+    wakes(&server, "moved", "a queue that another name had", |q| {
+        let mut other = server.queue("old");
+        other.unwatched();
+        ok!(other, "PUSH", "x", "DELAY", 50);
+        for companion in ["jobs", "due"] {
+            other.raw::<()>(args!["RENAME", other.key(companion), q.key(companion)]);
+        }
+    });
+}
+
 #[test]
 fn case_07_a_delay_beyond_32_bits_does_not_run_at_once() {
     let server = Server::start();
@@ -256,6 +537,44 @@ fn case_07_a_delay_beyond_32_bits_does_not_run_at_once() {
 }
 
 #[test]
+fn case_07_no_way_to_put_a_job_off_is_cut_to_32_bits() {
+    let server = Server::start();
+    server.set("max-delay", "3650d");
+    server.set("max-lease", "30d");
+    let mut q = server.queue("q");
+    for far in [(1 << 31) + 7, (1 << 32) + 7, 3650 * DAY] {
+        let begin = q.now();
+        let put_off = |q: &mut Queue, id: &str, by: i64| {
+            assert_between(q.due_at(id), begin + by, q.now() + by);
+            assert!(q.claim_n(10).is_empty(), "{far} ms");
+        };
+        let at = q.now() + far - 1000;
+        ok!(q, "PUSH", "x", "ID", "a", "AT", at);
+        put_off(&mut q, "a", far - 1000);
+        ok!(q, "MPUSH", "JOBS", "b", far, "x");
+        put_off(&mut q, "b", far);
+        ok!(q, "PUSH", "x", "ID", "c");
+        let held = q.claim_with(args!["LEASE", "30d"]).remove(0);
+        assert_between(q.score("leased", "c").expect("a lease"), begin + 30 * DAY, q.now() + 30 * DAY);
+        ok!(q, "RELEASE", "DELAY", far, "RECEIPTS", held.receipt);
+        put_off(&mut q, "c", far);
+        ok!(q, "RESCHEDULE", "DELAY", far - 5000, "IDS", "c");
+        put_off(&mut q, "c", far - 5000);
+        ok!(q, "RESCHEDULE", "AT", at, "ALL");
+        put_off(&mut q, "b", far - 1000);
+        for id in ["d", "e"] {
+            ok!(q, "PUSH", id, "ID", id);
+            let job = q.claim();
+            q.fail(&job.receipt);
+        }
+        ok!(q, "REPLAY", "DELAY", 1000, "SPREAD", far - 1000, "ALL");
+        let dues = ["d", "e"].map(|id| q.due_at(id));
+        assert!((dues[1] - dues[0] - (far - 1000) / 2).abs() < 2, "{dues:?}");
+        ok!(q, "DROP");
+    }
+}
+
+#[test]
 fn case_08_no_lease_runs_while_a_job_is_delayed() {
     let server = Server::start();
     server.set("lease", "20");
@@ -275,6 +594,31 @@ fn case_08_no_lease_runs_while_a_job_is_delayed() {
 }
 
 #[test]
+fn case_08_no_time_counts_against_a_job_that_is_put_off() {
+    // Neither leases nor the purge of stale jobs see it, whoever put it off.
+    let server = Server::builder().set("purge-interval", "10").set("stale-after", "30").start();
+    server.set("lease", "20");
+    let mut q = server.queue("q");
+    q.push_many(2, &[]);
+    let jobs = q.claim_with(args!["COUNT", 2, "LEASE", "1h"]);
+    ok!(q, "RETRY", &jobs[0].receipt, "DELAY", 700);
+    ok!(q, "RELEASE", "DELAY", 700, "RECEIPTS", &jobs[1].receipt);
+    ok!(q, "PUSH", "x", "DELAY", 700);
+    ok!(q, "PUSH", "y", "DELAY", "1h");
+    ok!(q, "RESCHEDULE", "DELAY", 700, "ALL");
+    let due = q.due_at(&jobs[1].id);
+    let mut looks = 0;
+    wait_for("the time before it is over", || {
+        looks += 1;
+        let still = q.stats(["delayed", "leased", "lapsed", "stale-purged", "dead"]);
+        let over = q.now() > due - 50;
+        assert!(over || still == [4, 0, 0, 0, 0], "{still:?}");
+        over
+    });
+    assert!(looks > 3, "nobody looked");
+}
+
+#[test]
 fn case_09_a_delayed_job_comes_once() {
     let server = Server::start();
     let mut q = server.queue("q");
@@ -285,14 +629,16 @@ fn case_09_a_delayed_job_comes_once() {
     let ids: Vec<String> = pipe.query(&mut q.con).expect("the pushes answer");
     let left = AtomicI64::new(600);
     let claimed: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..4)
-            .map(|_| {
+        let workers: Vec<_> = [true, false, true, false]
+            .map(|waits| {
                 let (mut worker, left) = (server.queue("q"), &left);
                 worker.unwatched();
                 scope.spawn(move || {
                     let mut ids = Vec::new();
                     wait_for("all jobs", || {
-                        let jobs = worker.claim_n(5);
+                        // Half of them wait for jobs, the others ask again and again.
+                        let jobs =
+                            if waits { worker.claim_with(args!["COUNT", 5, "BLOCK", 20]) } else { worker.claim_n(5) };
                         left.fetch_sub(jobs.len() as i64, Ordering::Relaxed);
                         ids.extend(jobs.into_iter().map(|job| job.id));
                         left.load(Ordering::Relaxed) <= 0
@@ -300,7 +646,7 @@ fn case_09_a_delayed_job_comes_once() {
                     ids
                 })
             })
-            .collect();
+            .into();
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
     });
     assert_eq!(claimed.len(), 600);
@@ -329,15 +675,23 @@ fn case_10_order_is_kept_through_delays() {
     let a = text(&ok!(q, "PUSH", "a", "ID", "a"));
     let job = q.claim();
     assert_eq!(job.id, a);
-    let due = q.now() + 200;
-    for (id, at) in [("before", due - 50), ("after", due + 50)] {
+    ok!(q, "RETRY", job.receipt, "DELAY", 300);
+    let due = q.due_at("a");
+    for (id, at) in [("after", due + 50), ("before", due - 50)] {
         ok!(q, "PUSH", id, "ID", id, "AT", at);
     }
-    ok!(q, "RETRY", job.receipt, "DELAY", "1h");
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", due, "a"]);
     wait_for("all three to be due", || q.now() > due + 60);
-    let order: Vec<String> = q.claim_n(10).into_iter().map(|job| job.id).collect();
+    let jobs = q.claim_n(10);
+    let order: Vec<&str> = jobs.iter().map(|job| &job.id[..]).collect();
     assert_eq!(order, ["before", "a", "after"]);
+    // Given back, put off together and found again after a restart they keep it too.
+    for job in &jobs {
+        ok!(q, "RELEASE", "DELAY", 200, "RECEIPTS", &job.receipt);
+    }
+    let due = ["before", "a", "after"].map(|id| q.due_at(id));
+    assert!(due.is_sorted(), "{due:?}");
+    ok!(q, "RESCHEDULE", "DELAY", 100, "ALL");
+    assert_eq!(q.due_at("a"), q.due_at("after"), "put off together, they are due together, in the order of their ids");
 }
 
 #[test]
@@ -368,6 +722,46 @@ fn case_11_a_hundred_thousand_at_one_moment_do_not_stop_the_server() {
 }
 
 #[test]
+fn case_11_whatever_is_done_to_very_many_leaves_others_room() {
+    const N: i64 = 20_000;
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.unwatched();
+    ok!(q, "CONFIG", "SET", "stale-policy", "keep");
+    q.push_many(N as usize, &[]);
+    let mut looker = server.queue("q");
+    looker.unwatched();
+    // How many are left in a place, as somebody who only looks sees it: first all, then fewer and fewer, then none.
+    let mut goes_down = |what: &str, look: &dyn Fn(&mut Queue) -> i64, act: &mut dyn FnMut()| {
+        let mut seen = BTreeSet::new();
+        act();
+        wait_for(what, || {
+            let left = look(&mut looker);
+            seen.insert(left);
+            left == 0
+        });
+        let between = seen.iter().filter(|left| (1..N).contains(*left)).count();
+        assert!(between >= 4, "{what}: {seen:?}");
+    };
+    let (due, dead_at, jobs) = (q.key("due"), q.key("dead:at"), q.key("jobs"));
+    let now = q.now();
+    let ready = |q: &mut Queue| q.raw(args!["ZCOUNT", &due, 0, now + HOUR / 2]);
+    let delayed = |q: &mut Queue| q.raw(args!["ZCOUNT", &due, now + HOUR / 2, "+inf"]);
+    let live = |q: &mut Queue| q.raw(args!["HLEN", &jobs]);
+    let dead = |q: &mut Queue| q.raw(args!["ZCARD", &dead_at]);
+    goes_down("all to be put off", &ready, &mut || drop(q.ok("RESCHEDULE", args!["DELAY", "1h", "ALL"])));
+    goes_down("all to be due again", &delayed, &mut || drop(q.ok("RESCHEDULE", args!["DELAY", 0, "ALL"])));
+    goes_down("all to be stale", &live, &mut || {
+        ok!(q, "CONFIG", "SET", "stale-after", 1, "stale-policy", "dead");
+        server.set("purge-interval", "10");
+    });
+    ok!(q, "CONFIG", "SET", "stale-policy", "keep");
+    goes_down("all to be replayed", &dead, &mut || drop(q.ok("REPLAY", args!["ALL"])));
+    goes_down("all to be purged", &live, &mut || drop(q.ok("PURGE", args!["STATE", "ready"])));
+    q.check_clean();
+}
+
+#[test]
 fn case_12_at_maxmemory_all_can_be_finished() {
     let server = Server::start();
     let mut q = server.queue("q");
@@ -394,6 +788,34 @@ fn case_12_at_maxmemory_all_can_be_finished() {
     assert_eq!(q.stats(["leased", "ready", "delayed", "dead"]), [0, 0, 1, 1]);
     server.run(&["CONFIG", "SET", "maxmemory", "0"]);
     q.push("x");
+}
+
+#[test]
+fn case_12_at_maxmemory_only_what_makes_jobs_is_refused() {
+    let server = Server::start();
+    let commands = all_commands("x", "x").len();
+    for place in 0..commands {
+        let (mut q, receipt) = one_of_each(&server, &format!("q-{place}"));
+        let (name, words) = all_commands(&receipt, "leased").swap_remove(place);
+        server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+        if ["PUSH", "MPUSH", "REPLAY"].contains(&name) {
+            assert_error(&q.err(name, words), "OOM", &[]);
+        } else {
+            q.ok(name, words);
+        }
+        // Nor do the timers stop: a lease ends, and who waits has the job.
+        let mut worker = server.queue(&q.name);
+        worker.unwatched();
+        if let Some(job) = worker.claim_with(args!["LEASE", 1]).first() {
+            worker.wait_lapse(&job.id);
+            assert!(!worker.claim_with(args!["BLOCK", "20s"]).is_empty());
+        }
+        for words in [args!["PAUSE"], args!["RESUME"], args!["CHECK", "REPAIR"]] {
+            let name = String::from_utf8_lossy(&words[0]).into_owned();
+            q.ok(&name, words[1..].to_vec());
+        }
+        server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
 }
 
 #[test]
@@ -433,6 +855,61 @@ fn case_13_a_job_that_kills_its_workers_ends() {
 }
 
 #[test]
+fn case_13_nothing_in_between_takes_a_crash_off_the_count() {
+    let primary = Server::builder().set("max-lapses", "3").start();
+    let replica = Server::builder().set("max-lapses", "3").replica_of(&primary).start();
+    replica.catch_up(&primary);
+    let mut q = primary.queue("q");
+    ok!(q, "PUSH", "poison", "ID", "poison");
+    q.claim_and_lapse();
+    // A worker that fails in good order, one that gives the job back, an operator who puts it off.
+    let job = q.claim();
+    ok!(q, "RETRY", job.receipt, "DELAY", 0);
+    q.claim_and_lapse();
+    q.make_due("poison");
+    let job = q.claim();
+    assert_eq!(q.release(&job.receipt), 0);
+    ok!(q, "RESCHEDULE", "DELAY", 0, "ALL");
+    assert_eq!(q.record("poison").lapses, 2);
+    // And a failover.
+    assert_replica_same(&primary, &replica);
+    replica.run(&["REPLICAOF", "NO", "ONE"]);
+    let mut q = replica.queue("q");
+    q.claim_and_lapse();
+    assert_eq!(q.state("poison"), "dead");
+    assert_eq!(q.letter("poison").0, "lease-expired");
+}
+
+/// Queues on each of which an operator has done one thing.
+fn after_operators(server: &Server) {
+    let acts: [(&str, &[&str]); 9] = [
+        ("CANCEL", &["ready", "leased"]),
+        ("RESCHEDULE", &["DELAY", "2h", "ALL"]),
+        ("REPLAY", &["DELAY", "2h", "ALL"]),
+        ("PURGE", &["STATE", "ready", "leased", "dead"]),
+        ("DROP", &["FORCE"]),
+        ("PAUSE", &[]),
+        ("CONFIG", &["SET", "lease", "7s", "max-leased", "3"]),
+        ("CONFIG", &["RESET", "lease"]),
+        ("CHECK", &["REPAIR"]),
+    ];
+    for (i, (name, words)) in acts.into_iter().enumerate() {
+        let (mut q, _) = one_of_each(server, &format!("operator-{i}"));
+        ok!(q, "CONFIG", "SET", "lease", "9s");
+        if name == "CHECK" {
+            q.unwatched();
+            q.raw::<i64>(args!["ZREM", q.key("due"), "ready"]);
+        }
+        let before = server.dump();
+        q.ok(name, args![words]);
+        assert_ne!(server.dump(), before, "{name} did nothing");
+    }
+    let (mut q, _) = one_of_each(server, "resumed");
+    ok!(q, "PAUSE");
+    ok!(q, "RESUME");
+}
+
+#[test]
 fn case_14_a_release_outlives_a_restart() {
     let mut server = Server::builder().aof().start();
     let mut q = server.queue("q");
@@ -446,6 +923,7 @@ fn case_14_a_release_outlives_a_restart() {
     q.fail(&failed.receipt);
     q.push("lapsed");
     let lapsed = q.claim_and_lapse();
+    after_operators(&server);
     let before = server.dump();
     drop(q);
     server.crash_and_restart();
@@ -471,17 +949,36 @@ fn case_15_no_timer_writes_into_a_pause() {
         let mut q = primary.queue(format!("q-{round}"));
         q.unwatched();
         primary.set("stale-policy", "keep");
+        // A job that falls due for one who waits, and work on very many that has begun.
+        let mut waited = primary.queue(format!("waited-{round}"));
+        waited.unwatched();
+        let worker = std::thread::spawn(move || waited.claim_with(args!["BLOCK", "20s"]));
+        let mut waited = primary.queue(format!("waited-{round}"));
+        waited.wait_stat("waiting", 1);
+        let mut many = primary.queue(format!("many-{round}"));
+        many.unwatched();
+        many.push_many(5000, &args!["DELAY", "1h"]);
         for i in 0..20 {
             ok!(q, "PUSH", i, "ID", format!("id-{i}"), "KEEP", 60);
         }
+        let id = text(&ok!(waited, "PUSH", "x", "DELAY", 200));
+        let due = waited.due_at(&id);
+        ok!(many, "RESCHEDULE", "DELAY", "2h", "ALL");
         let jobs = q.claim_with(args!["COUNT", 10, "LEASE", 60]);
         ok!(q, "FAIL", &jobs[0].receipt);
+        let begin = Instant::now();
         primary.run(&["CLIENT", "PAUSE", "400", "WRITE"]);
+        let falls_due_within = q.now() < due;
         primary.set("stale-policy", "dead");
         wait_for("the timers, after the pause", || {
             let keys: i64 = q.raw(args!["EXISTS", q.key("leased"), q.key("ids"), q.key("dead")]);
             keys == 0
         });
+        assert_eq!(worker.join().expect("it is answered")[0].payload, b"x");
+        let waited_ms = begin.elapsed().as_millis();
+        assert!(waited_ms >= 390 || !falls_due_within, "somebody was served within the pause, after {waited_ms} ms");
+        let (due, soon) = (many.key("due"), many.now() + HOUR * 3 / 2);
+        wait_for("all to be put off", || many.raw::<i64>(args!["ZCOUNT", &due, 0, soon]) == 0);
         primary.assert_alive();
         q.check_clean();
     }
