@@ -177,6 +177,7 @@ impl Events for ServerEvents {
         if let Some(name) = name {
             if let Some(known) = NODE.index.borrow().find(db, name) {
                 known.state.end_bulk();
+                known.state.ids_are_known.set(false);
             }
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));

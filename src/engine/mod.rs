@@ -216,6 +216,7 @@ impl Node {
     }
 
     fn observe_ids(&self, queue: &mut Queue, state: &State, now: u64) {
+        state.ids_are_known.set(true);
         for id in queue.latest_ids() {
             if let Some(number) = ids::decode(id.as_bytes()) {
                 self.ids.borrow_mut().observe(number, now);
@@ -266,7 +267,7 @@ impl Node {
         outcome.map(|outcome| (outcome, state)).map_err(|fault| fault.to_string())
     }
 
-    /// A queue that is met for the first time is looked at as a whole.
+    /// A queue that is met for the first time, or anew after others had it, is looked at as a whole.
     fn open_for<'a>(
         &self,
         ctx: &'a Ctx,
@@ -275,12 +276,18 @@ impl Node {
         now_us: u64,
         reach: Reach,
     ) -> Result<Queue<'a>, Fault> {
-        if known.is_some() {
-            return Queue::open(self.scene(ctx, now_us), state, reach);
+        let open = |reach| Queue::open(self.scene(ctx, now_us), state, reach);
+        if known.is_some() && state.ids_are_known.get() {
+            return open(reach);
         }
-        let mut queue = Queue::open(self.scene(ctx, now_us), state, Reach::ALL)?;
-        self.observe_ids(&mut queue, state, now_us / 1000);
-        Ok(queue)
+        match open(Reach::ALL) {
+            Ok(mut queue) => {
+                self.observe_ids(&mut queue, state, now_us / 1000);
+                Ok(queue)
+            }
+            Err(fault) if known.is_none() => Err(fault),
+            Err(_) => open(reach),
+        }
     }
 
     /// Tells of a push that was refused. The queue may have no key, and then this node does not know it.

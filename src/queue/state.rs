@@ -79,6 +79,8 @@ pub struct State {
     pub header_holds: Cell<bool>,
     /// Queue time of the last RESUME, in ms.
     pub resumed_at: Cell<u64>,
+    /// Whether the newest ids on the keys were looked at since others may have made some.
+    pub ids_are_known: Cell<bool>,
     /// Whether an id was met that is of a time yet to come, so that one to be made may be taken.
     pub ids_are_ahead: Cell<bool>,
     /// The place at which the next rotating claim begins that names this queue first.
@@ -99,6 +101,7 @@ impl State {
             header: RefCell::default(),
             header_holds: Cell::new(false),
             resumed_at: Cell::new(0),
+            ids_are_known: Cell::new(false),
             ids_are_ahead: Cell::new(false),
             next_turn: Cell::new(0),
             bulk: RefCell::default(),
@@ -115,6 +118,7 @@ impl State {
     /// Others may change the keys from now on, or did.
     pub fn forget_what_may_change(&self) {
         self.header_holds.set(false);
+        self.ids_are_known.set(false);
         self.leases.clear();
     }
 

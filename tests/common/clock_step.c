@@ -1,5 +1,6 @@
 /* Adds an offset in ms, read from the file that DQ_CLOCK_OFFSET names, to the wall clock of the
- * process that preloads this. The monotonic clocks are left alone. */
+ * process that preloads this. The monotonic clocks are left alone. The second number in the file
+ * says for how many ms a thread is held up before it reads the wall clock by clock_gettime. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@ __attribute__((constructor)) static void map_offset(void) {
     const char *name = getenv("DQ_CLOCK_OFFSET");
     int fd = name ? open(name, O_RDONLY) : -1;
     if (fd < 0) return;
-    void *page = mmap(0, sizeof *offset, PROT_READ, MAP_SHARED, fd, 0);
+    void *page = mmap(0, 2 * sizeof *offset, PROT_READ, MAP_SHARED, fd, 0);
     if (page != MAP_FAILED) offset = page;
     close(fd);
 }
@@ -28,7 +29,7 @@ void *dlopen(const char *file, int flags) {
     return real(file, flags & ~RTLD_DEEPBIND);
 }
 
-int clock_gettime(clockid_t clock, struct timespec *time) {
+static int shown(clockid_t clock, struct timespec *time) {
     long done = syscall(SYS_clock_gettime, clock, time);
     if (done == 0 && offset && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
         long long ns = time->tv_nsec + (*offset % 1000) * 1000000LL;
@@ -40,10 +41,15 @@ int clock_gettime(clockid_t clock, struct timespec *time) {
     return (int)done;
 }
 
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    if (offset && clock == CLOCK_REALTIME && offset[1] > 0) usleep(offset[1] * 1000);
+    return shown(clock, time);
+}
+
 int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
     struct timespec now;
     (void)zone;
-    int done = clock_gettime(CLOCK_REALTIME, &now);
+    int done = shown(CLOCK_REALTIME, &now);
     tv->tv_sec = now.tv_sec;
     tv->tv_usec = now.tv_nsec / 1000;
     return done;
@@ -51,7 +57,7 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
 
 time_t time(time_t *out) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    shown(CLOCK_REALTIME, &now);
     if (out) *out = now.tv_sec;
     return now.tv_sec;
 }

@@ -16,7 +16,7 @@ impl Wall {
     pub fn new() -> Wall {
         let dir = new_dir();
         fs::write(dir.join("step.c"), include_str!("clock_step.c")).expect("the source is written");
-        fs::write(dir.join("offset"), 0i64.to_ne_bytes()).expect("the offset is written");
+        fs::write(dir.join("offset"), [0; 16]).expect("the offset is written");
         let output = Command::new("cc")
             .args(["-shared", "-fPIC", "-O1", "-o", "step.so", "step.c", "-ldl"])
             .current_dir(&dir)
@@ -34,12 +34,22 @@ impl Wall {
 
     /// Sets the clock to the real time and so many ms.
     pub fn set(&self, ms: i64) {
+        self.write(ms, 0);
+    }
+
+    /// Holds the module's threads up for so many ms whenever they are about to read the clock.
+    #[allow(dead_code)] // Not for every suite.
+    pub fn hold_up(&self, ms: i64) {
+        self.write(ms, 8);
+    }
+
+    fn write(&self, number: i64, place: u64) {
         use std::os::unix::fs::FileExt;
         // Written in place: the server has the file mapped.
         fs::File::options()
             .write(true)
             .open(self.dir.join("offset"))
-            .and_then(|file| file.write_all_at(&ms.to_ne_bytes(), 0))
+            .and_then(|file| file.write_all_at(&number.to_ne_bytes(), place))
             .expect("the offset is written");
     }
 }

@@ -1,6 +1,6 @@
 //! The wall clock of a running server is set, while all that the queue clock rules is under way.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 
@@ -529,6 +529,23 @@ fn ids_rise_over_a_restart_with_the_clock_set_back() {
         sorted.sort();
         sorted.dedup();
         assert_eq!(ids, sorted, "step {step}");
+    }
+}
+
+#[test]
+fn at_is_never_early_though_the_module_is_held_up_between_its_two_clocks() {
+    let (wall, server, mut q) = with_wall();
+    let wall_us = || SystemTime::now().duration_since(UNIX_EPOCH).expect("it is after 1970").as_micros();
+    wall.hold_up(60);
+    for turn in 0..4 {
+        let name = format!("q-{turn}");
+        q.name = name.clone().into_bytes();
+        let blocked = Blocked::in_line(&server, &name, args!["BLOCK", 0]);
+        let at = wall_us() / 1000 + 900;
+        ok!(q, "PUSH", "x", "AT", at.to_string());
+        blocked.end();
+        let now = wall_us();
+        assert!(now >= at * 1000, "{} us early", at * 1000 - now);
     }
 }
 

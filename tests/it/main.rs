@@ -22,6 +22,7 @@ mod fail;
 mod figures;
 mod get;
 mod history;
+mod ids;
 mod keyspace;
 mod lapse;
 mod late;
