@@ -8,9 +8,12 @@ TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(TARGET)/release/libdq.so
 RUN := $(TARGET)/run
 
+# What `make test-matrix` runs the tests on.
+SERVERS ?= redis-7.0 redis-8.0 redis-8.2 valkey-8.0 valkey-8.1 valkey-9.1
+
 export REDIS_SERVER
 
-.PHONY: help build run test bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run test test-matrix bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -29,6 +32,10 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test
 	cargo test --locked
+
+test-matrix: ## Run the tests on every supported server, or on SERVERS=valkey-9.1, and write the README's table of them.
+	@scripts/needs.sh matrix
+	python3 scripts/matrix.py $(SERVERS)
 
 bench: ## Measure what a job costs, how late it comes and how long others wait (10 minutes); docs/benchmarks.md explains.
 	@scripts/needs.sh test

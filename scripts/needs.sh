@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sees to it that this machine has what a target of the Makefile needs, cargo excepted.
 #
-#   scripts/needs.sh build|run|test|peers|lint
+#   scripts/needs.sh build|run|test|matrix|peers|instructions|lint
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says in one line what to install.
 # It never touches what is there, and it starts no service.
 set -eu
 
-target=${1:?usage: scripts/needs.sh build|run|test|peers|lint}
+target=${1:?usage: scripts/needs.sh build|run|test|matrix|peers|instructions|lint}
 missing=
 
 # need PACKAGE... -- COMMAND...: the packages are missing where the command fails.
@@ -76,6 +76,12 @@ test)
     server=${DQ_TEST_SERVER:-redis-server}
     need redis-server -- command -v "${server%% *}"
     need python3 python3-redis python3-msgpack -- has_python_modules
+    ;;
+matrix)
+    # Not for its server, but for the libraries that those of Debian 12 stand on.
+    need redis-server -- command -v redis-server
+    need python3 python3-redis python3-msgpack -- has_python_modules
+    need python3-pip -- /usr/bin/python3 -m pip --version
     ;;
 peers)
     need nodejs npm -- command -v node

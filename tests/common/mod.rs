@@ -43,6 +43,12 @@ pub fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
     wait_until(what, || look().then_some(()));
 }
 
+/// Says that the test cannot run on this server, and why; `make test-matrix` tells of it in the README. The test returns.
+#[allow(dead_code)]
+pub fn skip(reason: &str) {
+    println!("skipped: {reason}");
+}
+
 /// A reply as bytes.
 pub fn bytes(value: &Value) -> Vec<u8> {
     match value {
