@@ -97,14 +97,15 @@ def call(server, program, log, *args):
 def outcomes(output):
     """Of each test whether it passed, and the reason of each that was skipped; None where the program broke off."""
     result = re.search(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", output, re.M)
-    tests = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED|ignored.*)$", output, re.M))
+    tests = dict(re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored.*)$", output, re.M))
     if not result or len(tests) != sum(map(int, result.groups())):
         return None, {}
     skipped = {name: told.partition(", ")[2] or "ignored" for name, told in tests.items() if told.startswith("ignored")}
     # What a test printed stands under its name.
-    for name, printed in re.findall(r"^---- (\S+) stdout ----\n(.*?)(?=^----|^successes:|^failures:|\Z)", output, re.M | re.S):
+    end = r"(?=^---- |^successes:|^failures:|\Z)"
+    for name, printed in re.findall(rf"^---- (\S+) stdout ----\n(.*?){end}", output, re.M | re.S):
         reason = re.search(r"^skipped: (.*)$", printed, re.M)
-        if reason:
+        if reason and tests.get(name) == "ok":
             skipped[name] = reason[1]
     return {name: told == "ok" for name, told in tests.items() if name not in skipped}, skipped
 
