@@ -5,6 +5,7 @@ use super::{api, Ctx, Level};
 use redis_module::raw;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +92,35 @@ extern "C" fn on_key<E: Events>(
 ) -> c_int {
     // SAFETY: the event's name ends with NUL; name, key and context live while the callback runs.
     let (ctx, event, key) = unsafe { (Ctx::lent(ctx), CStr::from_ptr(event).to_bytes(), bytes_of(key)) };
-    let event = match event {
+    let what = match event {
         b"restore" | b"rename_to" | b"copy_to" | b"move_to" => KeyEvent::Came,
         b"del" | b"expired" | b"evicted" | b"rename_from" | b"move_from" => KeyEvent::Gone,
         _ => return raw::REDISMODULE_OK as c_int,
     };
-    guarded(&ctx, || E::key(&ctx, event, ctx.db(), key));
+    guarded(&ctx, || E::key(&ctx, what, ctx.db(), key));
+    select_again(&ctx, event);
     raw::REDISMODULE_OK as c_int
+}
+
+/// After a MOVE, selects the database that it was called in.
+///
+/// Valkey 8.1 tells of a key through the client that runs the command, selects the database that the key is in, and
+/// leaves the client there (valkey-io/valkey#4024). What the client writes next would go to the wrong database, and so
+/// would the MOVE itself in the AOF and on replicas. Of a MOVE it tells in both databases, of a COPY only in the one
+/// that the copy is in.
+fn select_again(ctx: &Ctx, event: &[u8]) {
+    const NONE: i32 = -1;
+    static LEFT: AtomicI32 = AtomicI32::new(NONE);
+    match event {
+        b"move_from" => LEFT.store(ctx.db(), Ordering::Relaxed),
+        b"move_to" => {
+            let db = LEFT.swap(NONE, Ordering::Relaxed);
+            if db != NONE {
+                ctx.select_db(db);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Follows the events of the server, and those of keys that come or go other than by a write to them.

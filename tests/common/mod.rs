@@ -44,7 +44,6 @@ pub fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
 }
 
 /// Says that the test cannot run on this server, and why; `make test-matrix` tells of it in the README. The test returns.
-#[allow(dead_code)]
 pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }

@@ -262,6 +262,17 @@ impl Server {
             .to_string()
     }
 
+    /// What the server is: "redis 7.0.15", "valkey 9.1.2".
+    pub fn version(&self) -> String {
+        let all = text(&self.run(&["INFO", "server"]));
+        let field = |name: &str| all.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        match (field("valkey_version:"), field("redis_version:")) {
+            (Some(version), _) => format!("valkey {version}"),
+            (None, Some(version)) => format!("redis {version}"),
+            (None, None) => panic!("INFO server tells no version:\n{all}"),
+        }
+    }
+
     /// What the server has logged since its first start.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(self.dir.join("log")).unwrap_or_default()).into_owned()
