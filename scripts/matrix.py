@@ -3,10 +3,10 @@
 
     scripts/matrix.py redis-7.0 valkey-9.1 ...
 
-The programs are built once. Each server's logs and results are kept in target/matrix/NAME; what has passed there, by the
-same programs on the same server, is not run again, so that a run that was broken off goes on. A test that fails is run
-once more by itself: one that fails then, too, has failed; one that does not is told of. A row of the README is written
-when its server is through; the other rows stay as they are.
+The programs are built once. Each server's logs and results are kept in target/matrix/NAME; what has passed there, by
+the same programs on the same server, is not run again, so that a run that was broken off goes on. A test that fails is
+run once more by itself: one that fails then, too, has failed; one that does not is told of. A row of the README is
+written when its server is through; the other rows stay as they are.
 
 Ends with 1 where a test failed or a server could not be had.
 """
@@ -17,7 +17,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -36,7 +35,7 @@ END = "<!-- The end of what it writes. -->"
 
 
 def build():
-    """The programs of tests, copied beside the module so that the next build does not change them under a long run."""
+    """The names of the programs of tests, copied beside the module: the next build does not change a long run's."""
     command = ["cargo", "test", "--locked", "--no-run", "--test", "*", "--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     artifacts = [json.loads(line) for line in built.splitlines()]
@@ -57,9 +56,9 @@ def copy(source, to):
 def fetch(names):
     """The servers that can be had, each with its version and where it is from; the script says which cannot."""
     command = [ROOT / "scripts/servers.sh", SERVERS, *names]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout
-    print(told, end="", flush=True)
-    return {name: (version, origin) for name, version, origin in re.findall(r"^(\S+): (\S+), of (.*)$", told, re.M)}
+    said = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout
+    print(said, end="", flush=True)
+    return {name: (version, origin) for name, version, origin in re.findall(r"^(\S+): (\S+), of (.*)$", said, re.M)}
 
 
 def digest(program, version):
@@ -73,25 +72,21 @@ def digest(program, version):
 
 def call(server, program, log, *args):
     """Runs a program of tests on a server; its output, which goes to the end of `log` too."""
-    env = os.environ | {
-        "DQ_TEST_SERVER": str(SERVERS / server / "server"),
-        "DQ_TEST_CLI": str(SERVERS / server / "cli"),
-    }
+    folder = SERVERS / server
+    env = os.environ | {"DQ_TEST_SERVER": str(folder / "server"), "DQ_TEST_CLI": str(folder / "cli")}
+    command = [PROGRAMS / program, "--show-output", *args]
     begin = log.stat().st_size if log.exists() else 0
     with log.open("ab") as out:
-        child = subprocess.Popen([PROGRAMS / program, "--show-output", *args], cwd=ROOT, env=env, start_new_session=True,
-                                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        child = subprocess.Popen(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         try:
             child.wait(PATIENCE_S)
-        except BaseException as error:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
             out.write(f"\nended after {PATIENCE_S} s\n".encode())
-    with log.open("rb") as out:
-        out.seek(begin)
-        return out.read().decode(errors="replace")
+        finally:
+            # Its servers end with it.
+            child.kill()
+            child.wait()
+    return log.read_bytes()[begin:].decode(errors="replace")
 
 
 def outcomes(output):
@@ -100,14 +95,14 @@ def outcomes(output):
     tests = dict(re.findall(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored.*)$", output, re.M))
     if not result or len(tests) != sum(map(int, result.groups())):
         return None, {}
-    skipped = {name: told.partition(", ")[2] or "ignored" for name, told in tests.items() if told.startswith("ignored")}
+    skipped = {name: end.partition(", ")[2] or "ignored" for name, end in tests.items() if end.startswith("ignored")}
     # What a test printed stands under its name.
-    end = r"(?=^---- |^successes:|^failures:|\Z)"
-    for name, printed in re.findall(rf"^---- (\S+) stdout ----\n(.*?){end}", output, re.M | re.S):
+    border = r"(?=^---- |^successes:|^failures:|\Z)"
+    for name, printed in re.findall(rf"^---- (\S+) stdout ----\n(.*?){border}", output, re.M | re.S):
         reason = re.search(r"^skipped: (.*)$", printed, re.M)
         if reason and tests.get(name) == "ok":
             skipped[name] = reason[1]
-    return {name: told == "ok" for name, told in tests.items() if name not in skipped}, skipped
+    return {name: end == "ok" for name, end in tests.items() if name not in skipped}, skipped
 
 
 def run(server, program, version):
@@ -121,53 +116,51 @@ def run(server, program, version):
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     begin = time.monotonic()
-    passed, skipped = outcomes(call(server, program, log))
-    if passed is None:
-        failed, again, passed = [f"{program} broke off"], [], {}
-    else:
-        tries = [name for name, ok in passed.items() if not ok]
-        again = [name for name in tries if (outcomes(call(server, program, log, "--exact", name))[0] or {}).get(name)]
-        failed = [name for name in tries if name not in again]
-    result = {
-        "of": of,
-        "passed": len(passed) - len([name for name in failed if name in passed]),
-        "failed": failed,
-        "again": again,
-        "skipped": skipped,
-        "seconds": round(time.monotonic() - begin),
-    }
+    result = {"of": of, "passed": [], "failed": [], "again": [], "skipped": {}}
+    tests, result["skipped"] = outcomes(call(server, program, log))
+    if tests is None:
+        result["failed"] = ["the whole program, which broke off"]
+    for name, passed in (tests or {}).items():
+        if not passed and passes_alone(server, program, log, name):
+            result["again"].append(name)
+            passed = True
+        result["passed" if passed else "failed"].append(name)
+    result["seconds"] = round(time.monotonic() - begin)
     kept.write_text(json.dumps(result, indent=1) + "\n")
     return result
 
 
+def passes_alone(server, program, log, name):
+    tests, _ = outcomes(call(server, program, log, "--exact", name))
+    return (tests or {}).get(name, False)
+
+
 def test(server, programs, version):
-    """All programs on one server: their sum."""
-    whole = {"passed": 0, "failed": [], "again": [], "skipped": {}, "seconds": 0}
+    """All programs on one server: the sum of their results, each test with its program's name before it."""
+    whole = {"passed": [], "failed": [], "again": [], "skipped": {}, "seconds": 0}
     for program in programs:
         result = run(server, program, version)
-        print(f"{server} {program}: {sums(result)} in {result['seconds']} s", flush=True)
+        print(f"{server} {program}: {told(result)}", flush=True)
         for name in result["failed"]:
             print(f"    FAILED {name}, see {MATRIX / server / program}.log", flush=True)
         for name in result["again"]:
             print(f"    failed at first, passed when run by itself: {name}", flush=True)
-        for key, value in result.items():
-            if key in ("failed", "again"):
-                whole[key] += [f"{program}: {name}" for name in value]
-            elif key == "skipped":
-                whole[key] |= {f"{program}: {name}": reason for name, reason in value.items()}
-            elif key != "of":
-                whole[key] += value
+        for kind in ("passed", "failed", "again"):
+            whole[kind] += [f"{program} {name}" for name in result[kind]]
+        whole["skipped"] |= {f"{program} {name}": reason for name, reason in result["skipped"].items()}
+        whole["seconds"] += result["seconds"]
     return whole
 
 
-def sums(result):
-    return f"{result['passed']} passed, {len(result['failed'])} failed, {len(result['skipped'])} skipped"
+def told(result):
+    counts = ", ".join(f"{len(result[kind])} {kind}" for kind in ("passed", "failed", "skipped"))
+    return f"{counts} in {result['seconds']} s"
 
 
-def row(server, version, origin, result):
+def row(server, version, origin, result, state):
     """The server's line of the README's table."""
     kind, number = server.split("-")
-    passed = str(result["passed"])
+    passed = str(len(result["passed"]))
     if result["again"]:
         passed += f", {len(result['again'])} of them at the second try"
     failed = ", ".join([str(len(result["failed"])), *(f"`{name}`" for name in result["failed"])])
@@ -175,13 +168,13 @@ def row(server, version, origin, result):
     for name, reason in result["skipped"].items():
         reasons.setdefault(reason, []).append(f"`{name.split('::')[-1]}`")
     skipped = "; ".join(f"{len(names)}: {reason} ({', '.join(names)})" for reason, names in reasons.items()) or "0"
-    return f"| {kind.title()} {number} | {version} ({origin}) | {passed} | {failed} | {skipped} | {state()} |"
+    return f"| {kind.title()} {number} | {version} ({origin}) | {passed} | {failed} | {skipped} | {state} |"
 
 
 def state():
-    """When, and of which commit the tests were; + where something is not committed."""
+    """Today, and the commit that is built; + where it is not all of what is built."""
     def git(*words):
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
     changed = "+" if git("status", "--porcelain", "--", "src", "tests", "Cargo.toml", "Cargo.lock") else ""
     return f"{datetime.date.today()}, {git('rev-parse', '--short', 'HEAD')}{changed}"
 
@@ -202,12 +195,12 @@ def write(server, line):
 
 def main(names):
     there = fetch(names)
-    programs = build()
+    programs, built = build(), state()
     failed = [name for name in names if name not in there]
     for name, (version, origin) in there.items():
         result = test(name, programs, version)
-        write(name, row(name, version, origin, result))
-        print(f"{name} {version}: {sums(result)} in {result['seconds']} s", flush=True)
+        write(name, row(name, version, origin, result, built))
+        print(f"{name} {version}: {told(result)}", flush=True)
         if result["failed"]:
             failed.append(name)
     if failed:

