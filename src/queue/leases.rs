@@ -53,6 +53,17 @@ impl Queue<'_> {
     pub(super) fn lease(&mut self, id: &Text, ends_at: u64) {
         self.leased.put(id, ends_at);
         self.state.leases.move_end(id.as_bytes(), ends_at);
+        self.note_lease_end(ends_at);
+    }
+
+    /// Sees to it that a lease which another hand may have given ends in time.
+    pub(super) fn see_to_lease(&mut self, id: &Text) {
+        if let Some(ends_at) = self.leased.score(id) {
+            self.note_lease_end(ends_at);
+        }
+    }
+
+    fn note_lease_end(&mut self, ends_at: u64) {
         self.first_lease_end = Some(self.first_lease_end.map_or(ends_at, |first| first.min(ends_at)));
     }
 

@@ -12,7 +12,10 @@ impl Queue<'_> {
     pub(super) fn mend(&mut self, problem: Problem, part: Part, id: &Text, slice: &mut Slice) -> bool {
         match problem {
             // Of a job in two places the lease holds: its worker is not joined by another.
-            Problem::DueAndLeased => self.due.remove(id),
+            Problem::DueAndLeased => {
+                self.see_to_lease(id);
+                self.due.remove(id)
+            }
             Problem::DueWithoutJob | Problem::LeasedWithoutJob => {
                 self.forget_lost(id);
                 true

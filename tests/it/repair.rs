@@ -114,6 +114,21 @@ fn of_a_job_in_both_indexes_the_lease_holds() {
 }
 
 #[test]
+fn a_lease_that_another_hand_gave_ends_in_time_after_the_repair() {
+    let (server, mut q) = scene();
+    let id = q.push("x");
+    q.unwatched();
+    let now: i64 = q.raw::<Vec<(Vec<u8>, i64)>>(args!["ZRANGE", q.key("due"), 0, -1, "WITHSCORES"])[0].1;
+    let _: i64 = q.raw(args!["ZADD", q.key("leased"), now + 2, &id]);
+    assert_eq!(repair(&mut q), [format!("due-and-leased {id} 1")]);
+    q.watched();
+    // Long before the queue is looked over.
+    q.wait_stat("lapsed", 1);
+    assert_eq!(server.info("dq", "dq_timer_purge_runs"), "0");
+    assert_eq!(q.claim().id, id);
+}
+
+#[test]
 fn halves_of_dead_letters() {
     let (_server, mut q) = scene();
     for id in ["a", "b"] {
