@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::ledger::{Act, Claim, Pages, Push, Rollback, Span, Told, Verb};
+use crate::ledger::{Act, Claim, Deposed, Pages, Push, Rollback, Span, Told, Verb};
 
 /// Where a job is when all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,23 +27,28 @@ struct Story<'a> {
 
 pub struct Account<'a> {
     rollbacks: &'a [Rollback],
+    deposed: &'a [Deposed],
     left: &'a Left,
     pub lost: Vec<String>,
     pub unexpected: Vec<String>,
     pub doubled: Vec<String>,
     /// How often what happened, each with its name.
     pub tally: BTreeMap<String, usize>,
+    /// The jobs of which something was undone, each by the hurt's name.
+    pub undone: BTreeMap<String, Vec<u64>>,
 }
 
 impl<'a> Account<'a> {
     pub fn of(pages: &'a Pages, left: &'a Left) -> Account<'a> {
         let mut account = Account {
             rollbacks: &pages.rollbacks,
+            deposed: &pages.deposed,
             left,
             lost: Vec::new(),
             unexpected: pages.faults.clone(),
             doubled: Vec::new(),
             tally: BTreeMap::new(),
+            undone: BTreeMap::new(),
         };
         let stories = account.stories(pages);
         for (job, story) in &stories {
@@ -74,14 +79,31 @@ impl<'a> Account<'a> {
 
     /// The order of the claims of one job. A worker that was held up reads an answer late, so the number of the claim
     /// counts, as long as no rollback lies between.
-    fn order(&self, claim: &Claim) -> (usize, usize, String) {
+    fn order(&self, claim: &Claim) -> (usize, usize, usize, String) {
         let rollbacks = self.rollbacks.iter().filter(|rollback| rollback.to <= claim.span.answered).count();
         let number = claim.receipt.split(':').nth(1).unwrap_or_default();
-        (rollbacks, number.len(), number.to_string())
+        (self.reign(claim.span), rollbacks, number.len(), number.to_string())
+    }
+
+    /// How many primaries were deposed before the one that answered took over. A deposed one does not know it until it
+    /// is told; for all others its reign is over from the first moment on of which they may not have heard.
+    fn reign(&self, span: Span) -> usize {
+        let is_over = |deposed: &&Deposed| match deposed.node == span.node {
+            true => deposed.rollback.to <= span.asked,
+            false => deposed.rollback.from <= span.answered,
+        };
+        self.deposed.iter().filter(is_over).count()
     }
 
     fn count(&mut self, what: impl Into<String>) {
         *self.tally.entry(what.into()).or_default() += 1;
+    }
+
+    /// Counts what a hurt undid.
+    fn excuse(&mut self, job: u64, what: &str, why: &str) {
+        let name = format!("{what}: {why}");
+        self.undone.entry(name.clone()).or_default().push(job);
+        self.count(name);
     }
 
     /// A hurt that may have undone what was done in this time.
@@ -91,7 +113,8 @@ impl<'a> Account<'a> {
                 && span.answered >= rollback.from
                 && !(confirmed && rollback.spares_confirmed && span.answered < rollback.to)
         };
-        self.rollbacks.iter().find(over).map(|rollback| rollback.why)
+        let deposed = self.deposed.iter().filter(|deposed| deposed.node == span.node).map(|deposed| &deposed.rollback);
+        self.rollbacks.iter().chain(deposed).find(over).map(|rollback| rollback.why)
     }
 
     fn look_at(&mut self, job: u64, story: &Story) {
@@ -135,16 +158,28 @@ impl<'a> Account<'a> {
             self.count(format!("claimed again after {:?}", act.verb));
         } else if second.span.answered >= lease_end {
             self.count("claimed again after its lease ended");
-        } else if let Some(why) = self.undone(first.span, false) {
-            self.count(format!("claimed again: {why}"));
+        } else if let Some(why) = self.undone_before(first.span, false, second.span) {
+            self.excuse(first.job, "claimed again", why);
         } else {
             self.doubled.push(format!("two hold one job: {first:?} and {second:?}, acts {:?}", story.acts));
         }
     }
 
+    /// The same before something else was done. A primary that others take over from does not forget what it has done
+    /// itself.
+    fn undone_before(&self, span: Span, confirmed: bool, later: Span) -> Option<&'static str> {
+        let within_one_reign = !self.deposed.is_empty() && self.reign(span) == self.reign(later);
+        if within_one_reign {
+            return None;
+        }
+        self.undone(span, confirmed)
+    }
+
     /// What was finished or buried does not come back.
     fn came_back(&mut self, story: &Story, act: &Act) {
-        let Some(own) = story.claims.iter().position(|claim| claim.receipt == act.receipt) else {
+        // A claim that was undone leaves its number to the next.
+        let is_own = |claim: &&Claim| claim.receipt == act.receipt && claim.span.asked <= act.span.answered;
+        let Some(own) = story.claims.iter().rposition(is_own) else {
             self.unexpected.push(format!("nobody claimed what was ended: {act:?}"));
             return;
         };
@@ -157,8 +192,12 @@ impl<'a> Account<'a> {
         if later.is_none() && !still_there {
             return;
         }
-        match self.undone(act.span, act.confirmed) {
-            Some(why) => self.count(format!("ended again: {why}")),
+        let undone = match later {
+            Some(later) => self.undone_before(act.span, act.confirmed, later.span),
+            None => self.undone(act.span, act.confirmed),
+        };
+        match undone {
+            Some(why) => self.excuse(act.job, "ended again", why),
             None => self
                 .doubled
                 .push(format!("it was ended, and came back: {act:?}, claims {:?}, left {place:?}", story.claims)),
@@ -182,7 +221,7 @@ impl<'a> Account<'a> {
             (Some(place), _) => self.count(format!("left {place:?}")),
             (None, _) if finished => self.count("finished"),
             (None, Told::Done) => match self.undone(push.span, push.confirmed) {
-                Some(why) => self.count(format!("push undone: {why}")),
+                Some(why) => self.excuse(job, "push undone", why),
                 None => self.lost.push(format!("{push:?}, claims {:?}, acts {:?}", story.claims, story.acts)),
             },
             (None, Told::Refused(_)) => self.count("push refused"),
@@ -228,7 +267,7 @@ mod tests {
     const LEASE_MS: u64 = 1000;
 
     fn span(at: u64) -> Span {
-        Span { asked: at * 1000, answered: at * 1000 + 1 }
+        Span { asked: at * 1000, answered: at * 1000 + 1, node: 0 }
     }
 
     fn push(ledger: &Ledger, at: u64, told: Told) {
@@ -281,6 +320,24 @@ mod tests {
         assert_eq!(problems(&ledger, &[]), [1, 0, 0]);
         crash(&ledger, 10, 20);
         assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_deposed_primary_explains_what_another_does_again_and_nothing_of_its_own() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, 1);
+        claim(&ledger, 30, 1);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+        let rollback = Rollback { from: 15_000, to: 100_000, why: "a failover", spares_confirmed: true };
+        ledger.deposed(7, rollback);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1], "another was deposed");
+        ledger.pages().claims[0].span.node = 7;
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
+        act(&ledger, 40, 1, Verb::Ack, Told::Done);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0], "the second claim, of the same number, was acknowledged");
+        ledger.pages().claims[1].span.node = 7;
+        assert_eq!(problems(&ledger, &[]), [0, 0, 1], "one primary gave it twice");
     }
 
     #[test]

@@ -136,7 +136,7 @@ struct Client {
 impl Client {
     /// The connection for a queue, where a server is to be had.
     fn link(&mut self, queue: &str) -> Option<&mut Box<dyn Link>> {
-        if self.link.as_ref().is_none_or(|(of, _)| of != queue) {
+        if self.link.as_ref().is_none_or(|(of, link)| of != queue || link.is_over()) {
             self.link = self.shared.way.link(queue).map(|link| (queue.to_string(), link));
         }
         self.link.as_mut().map(|(_, link)| link)
@@ -148,12 +148,12 @@ impl Client {
             std::thread::sleep(PAUSE);
             return None;
         };
-        let asked = now_us();
+        let (asked, node) = (now_us(), link.node());
         let answer = link.ask(words, patience);
         if let Answer::Nothing = answer {
             self.link = None;
         }
-        Some((answer, Span { asked, answered: now_us() }))
+        Some((answer, Span { asked, answered: now_us(), node }))
     }
 
     fn confirmed(&mut self) -> bool {
@@ -197,11 +197,11 @@ impl Client {
         let id = format!("job-{job}");
         let words = args!["DQ.PUSH", queue, payload(job), "ID", &id, "DELAY", self.delay()];
         let started = now_us();
-        let mut sent = false;
+        let (mut sent, mut node) = (false, 0);
         loop {
             let answered = match self.ask(queue, &words, Duration::ZERO) {
                 Some((answer, span)) => {
-                    sent = true;
+                    (sent, node) = (true, span.node);
                     let (told, _) = pushed(&answer);
                     (told == Told::Done).then_some(span.answered)
                 }
@@ -214,7 +214,7 @@ impl Client {
             }
             if sent {
                 let confirmed = answered.is_some() && self.confirmed();
-                let span = Span { asked: started, answered: answered.unwrap_or_else(now_us) };
+                let span = Span { asked: started, answered: answered.unwrap_or_else(now_us), node };
                 let told = if answered.is_some() { Told::Done } else { Told::Nothing };
                 self.note_push(Push { job, queue: queue.to_string(), span, told, id: Some(id), confirmed });
             }
@@ -292,8 +292,9 @@ impl Client {
         let words = args!["DQ.ACK", &claim.queue, &job.receipt];
         if let Some(link) = self.link(&claim.queue) {
             link.send(&words);
+            let node = link.node();
             self.link = None;
-            let span = Span { asked, answered: now_us() };
+            let span = Span { asked, answered: now_us(), node };
             self.note_act(claim, Verb::Ack, 0, span, Told::Nothing, false);
         }
     }

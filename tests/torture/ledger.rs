@@ -16,6 +16,8 @@ pub fn now_us() -> u64 {
 pub struct Span {
     pub asked: u64,
     pub answered: u64,
+    /// The port of the server that was asked; 0 where there is only one.
+    pub node: u16,
 }
 
 /// What a client knows of a command that it sent.
@@ -95,12 +97,20 @@ pub struct Rollback {
     pub spares_confirmed: bool,
 }
 
+/// A primary that others took over from, and what it may have done that they never heard of.
+pub struct Deposed {
+    /// Its port.
+    pub node: u16,
+    pub rollback: Rollback,
+}
+
 #[derive(Default)]
 pub struct Pages {
     pub pushes: Vec<Push>,
     pub claims: Vec<Claim>,
     pub acts: Vec<Act>,
     pub rollbacks: Vec<Rollback>,
+    pub deposed: Vec<Deposed>,
     /// What no account is needed for to see that it is wrong.
     pub faults: Vec<String>,
 }
@@ -121,5 +131,9 @@ impl Ledger {
 
     pub fn rollback(&self, rollback: Rollback) {
         self.pages().rollbacks.push(rollback);
+    }
+
+    pub fn deposed(&self, node: u16, rollback: Rollback) {
+        self.pages().deposed.push(Deposed { node, rollback });
     }
 }

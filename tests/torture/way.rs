@@ -32,6 +32,16 @@ pub trait Link: Send {
     /// Sends a command and does not wait.
     fn send(&mut self, words: &[Vec<u8>]);
 
+    /// The port of the server, where the way leads to several.
+    fn node(&self) -> u16 {
+        0
+    }
+
+    /// Whether a client has to look for another server before it asks again.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Whether a replica has what this connection wrote.
     fn confirmed(&mut self, within: Duration) -> bool {
         let wait = [b"WAIT".to_vec(), b"1".to_vec(), within.as_millis().to_string().into_bytes()];
