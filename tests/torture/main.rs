@@ -7,9 +7,13 @@
 mod common;
 
 mod account;
+#[allow(dead_code)]
+#[path = "../faults/blocked.rs"]
+mod blocked;
 mod crew;
 mod ledger;
 mod scene;
 mod way;
 
 mod calm;
+mod sentinel;
