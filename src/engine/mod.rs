@@ -12,6 +12,7 @@ mod index;
 mod info;
 mod queues;
 mod schedule;
+mod standstill;
 mod time;
 mod turn;
 mod waiters;
@@ -40,6 +41,7 @@ use discovery::Discovery;
 use index::{Index, Task};
 use info::Figures;
 use lazy_static::lazy_static;
+use standstill::Doubt;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -61,6 +63,7 @@ struct Node {
     ids: RefCell<IdMaker>,
     index: RefCell<Index>,
     availability: RefCell<Availability>,
+    doubt: Cell<Option<Doubt>>,
     discovery: RefCell<Discovery>,
     alerts: RefCell<Alerts>,
     census: RefCell<Census>,
@@ -97,6 +100,7 @@ impl Node {
             ids: RefCell::new(IdMaker::new(draw())),
             index: RefCell::default(),
             availability: RefCell::default(),
+            doubt: Cell::new(None),
             discovery: RefCell::default(),
             alerts: RefCell::default(),
             census: RefCell::default(),
@@ -158,6 +162,7 @@ impl Node {
         self.clock.restart();
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
+        self.doubt.set(None);
         self.census.borrow_mut().begin_again();
         self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         self.start(ctx);
@@ -177,6 +182,7 @@ impl Node {
     /// Acts no more: nobody waits, and no turn comes.
     fn stand_down(&self, ctx: &Ctx) {
         self.stands_down.set(true);
+        self.doubt.set(None);
         self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);

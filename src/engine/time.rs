@@ -9,6 +9,8 @@ use std::cell::{Cell, RefCell};
 pub struct Clock {
     clock: RefCell<QueueClock>,
     last_look_us: Cell<u64>,
+    /// When the server called the module last, in µs of boot time.
+    pub(super) seen_us: Cell<u64>,
     steps: Cell<u64>,
 }
 
@@ -27,6 +29,7 @@ impl Clock {
         Clock {
             clock: RefCell::new(QueueClock::new(reading())),
             last_look_us: Cell::new(boot_us()),
+            seen_us: Cell::new(boot_us()),
             steps: Cell::new(0),
         }
     }
@@ -35,11 +38,17 @@ impl Clock {
     pub fn restart(&self) {
         *self.clock.borrow_mut() = QueueClock::new(reading());
         self.last_look_us.set(boot_us());
+        self.seen_us.set(boot_us());
     }
 
     pub fn figures(&self) -> ClockFigures {
         let clock = self.clock.borrow();
         ClockFigures { offset_ms: clock.offset_ms(), steps: self.steps.get(), held: clock.held() }
+    }
+
+    /// Queue time in ms when the boot clock shows `boot_us`.
+    pub fn now(&self, boot_us: u64) -> u64 {
+        self.clock.borrow_mut().now(boot_us)
     }
 
     /// The boot time in µs at which queue time is `at`, in ms.
@@ -58,6 +67,7 @@ impl Node {
     /// Queue time in µs. Looks at the system's clock where the last look is a heartbeat old.
     pub(super) fn now_us(&self, ctx: &Ctx) -> u64 {
         let boot = boot_us();
+        self.notice_standstill(ctx, boot);
         if boot.saturating_sub(self.clock.last_look_us.get()) >= HEARTBEAT_MS * 1000 {
             self.look_at_clock(ctx);
         }

@@ -120,7 +120,7 @@ impl Node {
     /// Whether the server would take a write from a client now. A background write while writes are paused would end
     /// the server, and one while they are refused would hand out jobs on a primary that was cut off.
     fn takes_writes(&self, ctx: &Ctx) -> bool {
-        if ctx.writes_are_paused() {
+        if ctx.writes_are_paused() || self.doubts_replicas(ctx) {
             return false;
         }
         let known = self.index.borrow().any().map(|known| (known.db, Rc::clone(&known.state)));

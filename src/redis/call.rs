@@ -144,6 +144,13 @@ impl Ctx {
         line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
     }
 
+    /// The text of one section of INFO.
+    pub(super) fn info_text(&self, section: &std::ffi::CStr) -> String {
+        // SAFETY: two C strings.
+        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"INFO".as_ptr(), c"cE".as_ptr(), section.as_ptr())) };
+        CallReply(reply).text()
+    }
+
     /// The text of CLIENT LIST.
     pub(super) fn client_list(&self) -> String {
         // SAFETY: one C string.

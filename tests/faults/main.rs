@@ -14,4 +14,5 @@ mod ping;
 mod repair;
 mod roles;
 mod slices;
+mod standstill;
 mod unload;
