@@ -32,7 +32,6 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     if !settings::is_enabled() {
         return Err("DQDISABLED dq.enabled is no".into());
     }
-    NODE.refuse_in_doubt(ctx)?;
     let mut next_claimable: SmallVec<[_; 1]> = smallvec![None; queues.len()];
     let round = || NODE.round_of(wanted.order, |index| index.find(ctx.db(), queues[0].as_bytes()));
     for place in places(queues.len(), round().as_deref()) {
@@ -99,16 +98,6 @@ impl Node {
             Order::Strict => None,
             Order::Rotate => first(&self.index.borrow()).map(|known| Rc::clone(&known.state)),
         }
-    }
-
-    /// A primary from which others may have taken over while it stood still gives out nothing.
-    fn refuse_in_doubt(&self, ctx: &Ctx) -> Result<(), String> {
-        // Sees whether it has just stood still.
-        self.now(ctx);
-        if self.doubts_replicas(ctx) {
-            return Err("NOREPLICAS the server stood still, and its replicas have not answered since".into());
-        }
-        Ok(())
     }
 
     /// Claims what is due beyond what those who wait already will get.

@@ -249,6 +249,9 @@ impl Node {
         }
         self.begin(ctx);
         let (now_us, db) = (self.now_us(ctx), ctx.db());
+        if self.doubts_replicas(ctx) {
+            return Err(standstill::REFUSAL.into());
+        }
         let (known, state) = find(db, name, now_us / 1000);
         let before = state.metrics.dead_letters();
         let (number, outcome) = {

@@ -18,6 +18,10 @@ const READ_BY_MS: u64 = 500;
 /// many ms, no replica counts for what it had sent before.
 const RECOUNT_MS: u64 = 3000;
 
+/// What a client reads whose write is refused for that.
+pub(super) const REFUSAL: &str =
+    "NOREPLICAS the server stood still, and its replicas have not answered since: not enough are known to be good";
+
 /// The replicas of a primary that stood still for longer than they may be silent.
 #[derive(Clone, Copy)]
 pub struct Doubt {
@@ -54,7 +58,7 @@ impl Node {
         self.availability.borrow_mut().jumped(now.saturating_sub(stood_ms), now, settings::TAKEOVER_GRACE.get());
         let needed = ctx.needed_replicas().filter(|needed| stood_ms >= needed.max_lag_ms);
         self.doubt.set(needed.map(|needed| Doubt { since_us: boot_us(), needed }));
-        let then = if needed.is_some() { "; no job is given out until its replicas have answered" } else { "" };
+        let then = if needed.is_some() { "; nothing is written until its replicas have answered" } else { "" };
         ctx.log(Level::Warning, &format!("dq: the server stood still for {stood_ms} ms{then}"));
     }
 

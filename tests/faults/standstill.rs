@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::args;
 use crate::blocked::Blocked;
 use crate::common::{assert_error, assert_replica_same, error_text, wait_for, Queue, Server, PAUSE};
-use crate::ok;
+use crate::{args, err, ok};
 
 /// How long it stands still: longer than a standstill has to be, and than replicas may be silent here.
 const FROZEN: Duration = Duration::from_millis(2200);
@@ -40,14 +39,18 @@ fn guarded_pair() -> (Server, Server) {
 fn a_primary_that_lost_its_replicas_while_it_was_frozen_hands_out_nothing() {
     let (mut primary, replica) = guarded_pair();
     let mut waiter = Blocked::in_line(&primary, "q", args!["BLOCK", 0]);
-    let late = primary.conn();
-    let mut claim = None;
+    let mut late: Vec<_> = (0..3).map(|_| primary.conn()).collect();
+    let mut asked = Vec::new();
     let mut q = quiet(&primary, "q");
     ok!(q, "PUSH", "x", "DELAY", 1000);
     // The replica is not there to close the connection, as where a cable is cut.
     replica.signal(libc::SIGSTOP);
-    freeze(&primary, || claim = Some(Blocked::begin_on(late, "q", args![])));
-    assert_error(&claim.expect("it was sent").end().error(), "NOREPLICAS", &["stood still"]);
+    freeze(&primary, || asked.extend(late.drain(..).map(|con| Blocked::begin_on(con, "q", args![]))));
+    for claim in asked {
+        assert_error(&claim.end().error(), "NOREPLICAS", &[]);
+    }
+    let error = err!(q, "PUSH", "y");
+    assert_error(&error, "NOREPLICAS", &[]);
     wait_for("the primary itself to notice it", || {
         assert!(waiter.waits(), "a waiter was served by a primary that was cut off");
         let error = error_text(&q.call("CLAIM", args![]).expect_err("nothing is given out"));

@@ -78,19 +78,19 @@ fn look_at_all(topology: &Topology, queues: &[String]) -> Left {
     left
 }
 
-/// Says of the pushes that a failover undid how long before the hurt the last was answered, and the first.
+/// Says of the pushes that a failover undid how long after the hurt the first was answered, and the last.
 fn tell_tails(account: &Account, pages: &Pages) {
-    for (case, jobs) in &account.undone {
-        let ages = jobs.iter().filter_map(|job| {
-            let push = pages.pushes.iter().find(|push| push.job == *job)?;
+    for (case, jobs) in account.undone.iter().filter(|(case, _)| case.starts_with("push")) {
+        let age = |job: &u64| {
+            let span = pages.pushes.iter().find(|push| push.job == *job)?.span;
             let deposed = pages.deposed.iter().find(|deposed| {
-                let (span, rollback) = (push.span, &deposed.rollback);
+                let rollback = &deposed.rollback;
                 deposed.node == span.node && span.asked <= rollback.to && span.answered >= rollback.from
             })?;
-            Some((deposed.rollback.from + TAIL_US) as i64 / 1000 - push.span.answered as i64 / 1000)
-        });
-        let ages: Vec<i64> = ages.collect();
-        let (least, most) = (ages.iter().min(), ages.iter().max());
-        eprintln!("{case}: jobs {jobs:?}, pushed {least:?} to {most:?} ms before the hurt");
+            Some(span.answered as i64 / 1000 - (deposed.rollback.from + TAIL_US) as i64 / 1000)
+        };
+        let ages: Vec<i64> = jobs.iter().filter_map(age).collect();
+        let (first, last) = (ages.iter().min(), ages.iter().max());
+        eprintln!("{case}: jobs {jobs:?}, answered {first:?} to {last:?} ms after the hurt");
     }
 }

@@ -71,7 +71,12 @@ impl Link for Following {
     }
 
     fn confirmed(&mut self, within: Duration) -> bool {
-        self.confirms && self.direct.confirmed(within)
+        if !self.confirms {
+            return false;
+        }
+        let confirmed = self.direct.confirmed(within);
+        self.is_over = !confirmed;
+        confirmed
     }
 
     fn node(&self) -> u16 {
