@@ -68,6 +68,16 @@ impl Builder {
         self
     }
 
+    /// A library that is loaded before all others.
+    pub fn preload(mut self, library: &Path) -> Self {
+        let library = library.to_string_lossy();
+        match self.env.iter_mut().find(|(name, _)| name == "LD_PRELOAD") {
+            Some((_, all)) => *all = format!("{all}:{library}"),
+            None => self.env.push(("LD_PRELOAD".to_string(), library.into_owned())),
+        }
+        self
+    }
+
     /// Starts the server, and fails the test where it does not come up.
     pub fn start(self) -> Server {
         self.try_start().unwrap_or_else(|log| panic!("the server did not start:\n{log}"))

@@ -28,8 +28,8 @@ impl Wall {
 
     /// Makes the server live by this clock.
     pub fn rules(&self, builder: Builder) -> Builder {
-        let path = |name: &str| self.dir.join(name).to_string_lossy().into_owned();
-        builder.env("LD_PRELOAD", &path("step.so")).env("DQ_CLOCK_OFFSET", &path("offset"))
+        let offset = self.dir.join("offset");
+        builder.preload(&self.dir.join("step.so")).env("DQ_CLOCK_OFFSET", &offset.to_string_lossy())
     }
 
     /// Sets the clock to the real time and so many ms.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::ledger::{Act, Claim, Deposed, Pages, Push, Rollback, Span, Told, Verb};
+use crate::ledger::{Act, Claim, Deposed, Grace, Pages, Push, Rollback, Span, Told, Verb};
 
 /// Where a job is when all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +25,22 @@ struct Story<'a> {
     acts: Vec<&'a Act>,
 }
 
+impl Story<'_> {
+    /// The claim that an act was for. After a rollback another claim may have the receipt of one that was undone.
+    fn own(&self, act: &Act) -> Option<usize> {
+        let known = |claim: &Claim| match act.told {
+            Told::Done => claim.span.asked,
+            _ => claim.span.answered,
+        };
+        self.claims.iter().rposition(|claim| claim.receipt == act.receipt && known(claim) <= act.span.asked)
+    }
+}
+
 pub struct Account<'a> {
     rollbacks: &'a [Rollback],
     deposed: &'a [Deposed],
+    graces: &'a [Grace],
+    hurry: u64,
     left: &'a Left,
     pub lost: Vec<String>,
     pub unexpected: Vec<String>,
@@ -43,6 +56,8 @@ impl<'a> Account<'a> {
         let mut account = Account {
             rollbacks: &pages.rollbacks,
             deposed: &pages.deposed,
+            graces: &pages.graces,
+            hurry: pages.hurry,
             left,
             lost: Vec::new(),
             unexpected: pages.faults.clone(),
@@ -78,9 +93,9 @@ impl<'a> Account<'a> {
     }
 
     /// The order of the claims of one job. A worker that was held up reads an answer late, so the number of the claim
-    /// counts, as long as no rollback lies between.
+    /// counts, as long as no rollback lies between: what was asked before its end is of the time before it.
     fn order(&self, claim: &Claim) -> (usize, usize, usize, String) {
-        let rollbacks = self.rollbacks.iter().filter(|rollback| rollback.to <= claim.span.answered).count();
+        let rollbacks = self.rollbacks.iter().filter(|rollback| rollback.to <= claim.span.asked).count();
         let number = claim.receipt.split(':').nth(1).unwrap_or_default();
         (self.reign(claim.span), rollbacks, number.len(), number.to_string())
     }
@@ -123,8 +138,8 @@ impl<'a> Account<'a> {
             return;
         };
         self.ids(job, push, story);
-        for pair in story.claims.windows(2) {
-            self.claimed_again(story, pair[0], pair[1]);
+        for second in 1..story.claims.len() {
+            self.claimed_again(story, second);
         }
         for act in story.acts.iter().filter(|act| ends(act)) {
             self.came_back(story, act);
@@ -145,15 +160,16 @@ impl<'a> Account<'a> {
     }
 
     /// Between two claims of a job, its worker gave it back, its lease ended, or a claim was undone.
-    fn claimed_again(&mut self, story: &Story, first: &Claim, second: &Claim) {
-        let of_first = || story.acts.iter().filter(|act| act.receipt == first.receipt);
+    fn claimed_again(&mut self, story: &Story, second: usize) {
+        let (first, second, own) = (story.claims[second - 1], story.claims[second], Some(second - 1));
+        let of_first = || story.acts.iter().filter(|act| story.own(act) == own);
         let given_back = of_first().find(|act| {
             matches!(act.verb, Verb::Retry | Verb::Release) && matches!(act.told, Told::Done | Told::Nothing)
         });
         let lease_end = of_first()
             .filter(|act| act.verb == Verb::Extend && act.told == Told::Done)
-            .map(|act| act.span.asked + act.ms * 1000)
-            .fold(first.span.asked + first.lease_ms * 1000, u64::max);
+            .map(|act| self.lease_end(act.span.asked, act.ms))
+            .fold(self.lease_end(first.span.asked, first.lease_ms), u64::max);
         if let Some(act) = given_back {
             self.count(format!("claimed again after {:?}", act.verb));
         } else if second.span.answered >= lease_end {
@@ -175,11 +191,19 @@ impl<'a> Account<'a> {
         self.undone(span, confirmed)
     }
 
+    /// When a lease of so many ms that was given then may end at the earliest.
+    fn lease_end(&self, given: u64, ms: u64) -> u64 {
+        let end = given + ms * 1000 * 100 / (100 + self.hurry);
+        self.graces.iter().fold(end, |end, grace| match end > grace.from {
+            true if grace.ends_all && given < grace.to => grace.to,
+            true => end.max(grace.to),
+            false => end,
+        })
+    }
+
     /// What was finished or buried does not come back.
     fn came_back(&mut self, story: &Story, act: &Act) {
-        // A claim that was undone leaves its number to the next.
-        let is_own = |claim: &&Claim| claim.receipt == act.receipt && claim.span.asked <= act.span.answered;
-        let Some(own) = story.claims.iter().rposition(is_own) else {
+        let Some(own) = story.own(act) else {
             self.unexpected.push(format!("nobody claimed what was ended: {act:?}"));
             return;
         };
@@ -351,6 +375,36 @@ mod tests {
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
         claim(&ledger, 20 + 2 * LEASE_MS, 3);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0], "the lease of the second ended");
+    }
+
+    #[test]
+    fn no_lease_ends_in_a_grace() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, 1);
+        claim(&ledger, 20 + LEASE_MS, 2);
+        let grace = |from: u64, to: u64, ends_all| Grace { from: from * 1000, to: to * 1000, ends_all };
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
+        ledger.grace(grace(21 + LEASE_MS, 2 * LEASE_MS, false));
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0], "it was over before");
+        ledger.grace(grace(500, 2 * LEASE_MS, false));
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+        ledger.pages().graces.clear();
+        ledger.grace(grace(500, 900, true));
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_claim_that_was_undone_may_be_made_again() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, 1);
+        act(&ledger, 30, 1, Verb::Ack, Told::Done);
+        crash(&ledger, 15, 40);
+        claim(&ledger, 50, 1);
+        act(&ledger, 60, 1, Verb::Ack, Told::Done);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+        assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
     }
 
     #[test]

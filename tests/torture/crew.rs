@@ -49,11 +49,15 @@ impl Plan {
     }
 }
 
+/// Jobs from this number on have large payloads; no crew pushes them.
+pub const LARGE: u64 = 1 << 40;
+
 /// The payload of a job: its number, and bytes that follow from it.
 pub fn payload(job: u64) -> Vec<u8> {
+    let most = if job < LARGE { 200 } else { 20_000 };
     let mut bytes = format!("{job}:").into_bytes();
     let mut dice = Dice(job);
-    bytes.extend((0..dice.between(0, 200)).map(|_| dice.next() as u8));
+    bytes.extend((0..dice.between(0, most)).map(|_| dice.next() as u8));
     bytes
 }
 
@@ -150,10 +154,17 @@ impl Client {
         };
         let (asked, node) = (now_us(), link.node());
         let answer = link.ask(words, patience);
-        if let Answer::Nothing = answer {
-            self.link = None;
+        match &answer {
+            Answer::Nothing => self.link = None,
+            Answer::Refused(error) => self.note_refusal(error),
+            Answer::Reply(_) => {}
         }
         Some((answer, Span { asked, answered: now_us(), node }))
+    }
+
+    fn note_refusal(&self, error: &str) {
+        let code = error.split(' ').next().unwrap_or_default().to_string();
+        *self.shared.ledger.pages().refusals.entry(code).or_default() += 1;
     }
 
     fn confirmed(&mut self) -> bool {
@@ -329,7 +340,7 @@ fn pushed(answer: &Answer) -> (Told, Option<String>) {
     }
 }
 
-fn acted(verb: Verb, answer: &Answer) -> Told {
+pub fn acted(verb: Verb, answer: &Answer) -> Told {
     let reply = match answer {
         Answer::Reply(reply) => reply,
         Answer::Refused(error) if error.starts_with("DQSTALE") => return Told::Stale,

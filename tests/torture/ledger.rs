@@ -1,5 +1,6 @@
 //! The ledger: what each client asked, and what it was told, with the moments of both.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
 /// A moment in µs on the monotonic clock, which all processes of this machine share.
@@ -104,6 +105,15 @@ pub struct Deposed {
     pub rollback: Rollback,
 }
 
+/// A time in which no lease may end: one that ran at `from` runs until `to` at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    pub from: u64,
+    pub to: u64,
+    /// The clock was set meanwhile: whatever ran at `from` may be over at `to`.
+    pub ends_all: bool,
+}
+
 #[derive(Default)]
 pub struct Pages {
     pub pushes: Vec<Push>,
@@ -111,6 +121,12 @@ pub struct Pages {
     pub acts: Vec<Act>,
     pub rollbacks: Vec<Rollback>,
     pub deposed: Vec<Deposed>,
+    /// In the order of time.
+    pub graces: Vec<Grace>,
+    /// By how many percent the queue clock may outrun the monotonic one: it closes an offset so.
+    pub hurry: u64,
+    /// How often a command was refused with which code.
+    pub refusals: BTreeMap<String, usize>,
     /// What no account is needed for to see that it is wrong.
     pub faults: Vec<String>,
 }
@@ -129,11 +145,31 @@ impl Ledger {
         self.pages().pushes.iter().filter(|push| push.told == Told::Done).count()
     }
 
+    /// How many pushes and acts came to an end.
+    pub fn answers(&self) -> usize {
+        let pages = self.pages();
+        pages.pushes.len() + pages.acts.len()
+    }
+
+    /// How many jobs were finished or given back since there were so many acts.
+    pub fn done_since(&self, acts: usize) -> usize {
+        self.pages().acts[acts..].iter().filter(|act| act.told == Told::Done).count()
+    }
+
     pub fn rollback(&self, rollback: Rollback) {
         self.pages().rollbacks.push(rollback);
     }
 
     pub fn deposed(&self, node: u16, rollback: Rollback) {
         self.pages().deposed.push(Deposed { node, rollback });
+    }
+
+    pub fn grace(&self, grace: Grace) {
+        self.pages().graces.push(grace);
+    }
+
+    /// How many commands were refused with this code.
+    pub fn refused(&self, code: &str) -> usize {
+        self.pages().refusals.get(code).copied().unwrap_or(0)
     }
 }
