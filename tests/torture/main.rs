@@ -16,4 +16,5 @@ mod scene;
 mod way;
 
 mod calm;
+mod hurts;
 mod sentinel;
