@@ -1,7 +1,7 @@
 //! Claims at once and claims that wait, and who is served when.
 
 use super::index::{Index, Known, QueueNumber, Task};
-use super::turn::{Job, TROUBLE_PAUSE_MS};
+use super::turn::Job;
 use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
@@ -23,8 +23,8 @@ const MAX_SLOT_LOOKS: usize = 500;
 /// What a waiter reads that is sent away because this node does not act any more.
 const UNBLOCKED: &str =
     "UNBLOCKED this node gives out no jobs now: it is a replica, loads its data, or dq.enabled is no";
-/// What a waiter reads whose queue is no longer on this node of the cluster.
-const UNBLOCKED_SLOT: &str = "UNBLOCKED the queue's slot is no longer on this node";
+/// What a waiter reads whose queue is no longer on this node of the cluster, or that of a cluster that is down.
+const UNBLOCKED_SLOT: &str = "UNBLOCKED the queue's slot is no longer served by this node";
 
 /// Claims from the first of `queues` that has due jobs, and answers; where none has, the client waits for `block` ms
 /// (0: for ever), or is told at once where it cannot wait or does not want to.
@@ -162,7 +162,7 @@ impl Node {
         }
         self.first_in_line(job.number)?;
         let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::CLAIM) else {
-            return Some(job.now + TROUBLE_PAUSE_MS);
+            return self.shut_out(job);
         };
         queue.next_claimable()
     }
@@ -240,18 +240,24 @@ impl Node {
         self.release_alarm.arm(ctx, 1, release);
     }
 
-    /// Sends those away whose queue's slot has left this node.
+    /// Sends those away whose queue's slot has left this node, or has its keys on their way; and everyone whom a node that
+    /// the cluster is down for would keep from looking elsewhere. Where this node takes no writes for a while, they stay.
     pub(super) fn release_waiters_of_lost_slots(&self, ctx: &Ctx) {
         let queues = self.waiters.borrow().queues_after(self.slot_cursor.get(), MAX_SLOT_LOOKS);
         for number in queues {
             self.slot_cursor.set(number);
             let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
             let Some((db, state)) = known else { continue };
-            if ctx.select_db(db) && ctx.would_write(&state.keys.jobs).is_err() {
-                let waiters = self.waiters.borrow_mut().drain_queue(number);
-                waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED_SLOT)));
+            let refusal = ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs).err()).flatten();
+            if refusal.is_some_and(|refusal| refusal.is_of_the_cluster() || !refusal.is_of_all_writes()) {
+                self.release_waiters_of(number);
             }
         }
+    }
+
+    pub(super) fn release_waiters_of(&self, number: QueueNumber) {
+        let waiters = self.waiters.borrow_mut().drain_queue(number);
+        waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED_SLOT)));
     }
 
     /// Puts the jobs back that nobody could be told of, with their old due time and nothing counted.

@@ -79,12 +79,18 @@ impl Node {
         let state = State::new(&queue, 0);
         let scene = Scene { ctx, now_us: 0, cluster: false };
         let is_in = |db: i32| ctx.select_db(db) && Queue::look(scene, &state).is_ok_and(|mut queue| queue.exists());
-        let places = if is_in(db) {
+        let places = if is_in(db) || self.has_left(db, &name) {
             vec![db]
         } else {
             (0..).take_while(|db| ctx.select_db(*db)).filter(|db| is_in(*db)).collect()
         };
         places.into_iter().map(|db| (db, name.clone())).collect()
+    }
+
+    /// Whether this node of a cluster knows a queue whose keys went, as it seems: it is looked at and forgotten where its
+    /// slot has left.
+    fn has_left(&self, db: i32, name: &[u8]) -> bool {
+        self.cluster.get() && self.index.borrow().find(db, name).is_some()
     }
 
     /// Adopts the queues that were found since the last turn.
@@ -149,6 +155,15 @@ impl Events for ServerEvents {
             });
         }
         NODE.start(ctx);
+    }
+
+    fn slots_moved(ctx: &Ctx) {
+        if NODE.is_acting() {
+            NODE.discovery.borrow_mut().scan_all();
+            NODE.slots_looked_at.set(0);
+            NODE.hurry(ctx, Task::Meet, 0);
+            NODE.wake_by(ctx, NODE.now(ctx));
+        }
     }
 
     fn config_changed(ctx: &Ctx) {

@@ -4,7 +4,7 @@ use super::alerts::Alert;
 use super::index::{QueueNumber, Task};
 use super::{Node, HEARTBEAT_MS, NODE};
 use crate::core::args::printable;
-use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Reach, Slice, State};
+use crate::queue::{LapseReport, Progress, PurgeReport, Queue, Reach, Scene, Slice, State};
 use crate::redis::{boot_us, Ctx, Level};
 use crate::settings;
 use std::rc::Rc;
@@ -14,10 +14,7 @@ const PAUSE_US: u64 = 1000;
 /// How often a node that takes no writes looks whether it does again, in ms.
 const CLOSED_LOOK_MS: u64 = 100;
 /// When a queue is looked at again that could not be worked on, in ms.
-pub(super) const TROUBLE_PAUSE_MS: u64 = 1000;
-
-/// What the server answers to every write while it takes none.
-const REFUSES_ALL: [&str; 3] = ["READONLY", "NOREPLICAS", "MISCONF"];
+const TROUBLE_PAUSE_MS: u64 = 1000;
 
 /// Called by the timer.
 pub fn take(ctx: &Ctx) {
@@ -49,6 +46,9 @@ impl Node {
             self.next_turn(now)
         } else {
             self.availability.borrow_mut().close(now);
+            if !ctx.writes_are_paused() {
+                self.look_at_slots(ctx, now);
+            }
             Some(now + CLOSED_LOOK_MS)
         };
         self.end_waits();
@@ -93,6 +93,10 @@ impl Node {
             slice.spend(0);
             self.run(ctx, task, now_us, slice);
         }
+        self.look_at_slots(ctx, now);
+    }
+
+    fn look_at_slots(&self, ctx: &Ctx, now: u64) {
         if self.must_look_at_slots(now) {
             self.slots_looked_at.set(now);
             self.release_waiters_of_lost_slots(ctx);
@@ -126,7 +130,7 @@ impl Node {
         let known = self.index.borrow().any().map(|known| (known.db, Rc::clone(&known.state)));
         let Some((db, state)) = known else { return true };
         match ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs)) {
-            Some(Err(refusal)) => !REFUSES_ALL.iter().any(|code| refusal.0.starts_with(code)),
+            Some(Err(refusal)) => !refusal.is_of_all_writes(),
             _ => true,
         }
     }
@@ -153,7 +157,7 @@ impl Node {
             return self.serve(job, slice);
         }
         let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::ALL) else {
-            return Some(job.now + TROUBLE_PAUSE_MS);
+            return self.shut_out(job);
         };
         let begun_us = boot_us();
         let (next, figures) = match task {
@@ -176,6 +180,18 @@ impl Node {
             return None;
         }
         Queue::open(self.scene(ctx, now_us), state, reach).ok()
+    }
+
+    /// After a queue could not be opened: when to try again. One that has no key here has left with its slot and is
+    /// forgotten, so that nothing is left to do for it, and nothing known of it should it come back.
+    pub(super) fn shut_out(&self, job: &Job) -> Option<u64> {
+        let scene = Scene { ctx: job.ctx, now_us: job.now_us, cluster: false };
+        if self.cluster.get() && Queue::look(scene, job.state).is_ok_and(|mut queue| !queue.exists()) {
+            self.release_waiters_of(job.number);
+            self.forget(job.number);
+            return None;
+        }
+        Some(job.now + TROUBLE_PAUSE_MS)
     }
 
     pub(super) fn forget(&self, number: QueueNumber) {

@@ -141,14 +141,14 @@ impl<'a> Queue<'a> {
 
     fn checked(mut self, reach: Reach) -> Result<Queue<'a>, Fault> {
         self.check(reach)?;
-        if self.cluster && self.lacks_a_companion() {
-            self.ctx.exists(&self.state.keys.companions()).map_err(|_| Fault::TryAgain)?;
+        if self.cluster && self.lacks_a_key() {
+            self.ctx.exists(&self.state.keys.all()).map_err(|_| Fault::TryAgain)?;
         }
         Ok(self)
     }
 
-    fn lacks_a_companion(&mut self) -> bool {
-        let hashes = [&mut self.jobs, &mut self.dead];
+    fn lacks_a_key(&mut self) -> bool {
+        let hashes = [&mut self.header, &mut self.jobs, &mut self.dead];
         let zsets = [&mut self.due, &mut self.leased, &mut self.ids, &mut self.dead_at];
         !(hashes.into_iter().all(HashKey::exists) && zsets.into_iter().all(ZsetKey::exists))
     }

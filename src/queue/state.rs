@@ -42,8 +42,9 @@ impl Keys {
         }
     }
 
-    pub fn companions(&self) -> [&Text; 6] {
-        [&self.due, &self.leased, &self.jobs, &self.ids, &self.dead, &self.dead_at]
+    /// Every key that the queue may have.
+    pub fn all(&self) -> [&Text; 7] {
+        [&self.header, &self.due, &self.leased, &self.jobs, &self.ids, &self.dead, &self.dead_at]
     }
 }
 

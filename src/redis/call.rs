@@ -8,6 +8,23 @@ use redis_module::raw;
 #[derive(Debug)]
 pub struct Refusal(pub String);
 
+/// What the server answers to every write while it takes none.
+const REFUSES_ALL: [&str; 3] = ["READONLY", "NOREPLICAS", "MISCONF"];
+/// What it says while the cluster is down, on each of its versions with other words around it.
+const CLUSTER_IS_DOWN: &str = "the cluster is down";
+
+impl Refusal {
+    /// Whether no write at all is taken now, whatever its key: by this node, or by the whole cluster.
+    pub fn is_of_all_writes(&self) -> bool {
+        REFUSES_ALL.iter().any(|code| self.0.starts_with(code)) || self.is_of_the_cluster()
+    }
+
+    /// Whether the cluster is down for this node, which may have been cut off from the others.
+    pub fn is_of_the_cluster(&self) -> bool {
+        self.0.contains(CLUSTER_IS_DOWN)
+    }
+}
+
 /// A reply of the server that is freed when it goes out of use.
 struct CallReply(*mut raw::RedisModuleCallReply);
 

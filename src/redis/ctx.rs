@@ -101,10 +101,12 @@ impl Ctx {
         unsafe { api!(RedisModule_AvoidReplicaTraffic()) != 0 }
     }
 
-    /// From now on the module says itself which keys it has changed: a key that is opened for writing and then left as it
-    /// was disturbs nobody who watches it.
-    pub(super) fn signal_by_hand(&self) {
-        let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as i32;
+    /// Tells the server what the module takes upon itself. It says which keys it has changed: a key that is opened for
+    /// writing and then left as it was disturbs nobody who watches it. And it asks who owns a slot before each step, so
+    /// that slots may move in one piece, which a server that does so refuses beside a module that did not say this.
+    pub(super) fn set_options(&self) {
+        let migration = if slots_move_in_one_piece() { HANDLE_ATOMIC_SLOT_MIGRATION } else { 0 };
+        let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED as i32 | migration;
         // SAFETY: the context is live.
         unsafe { api!(RedisModule_SetModuleOptions(self.raw(), options)) }
     }
@@ -119,6 +121,15 @@ impl Ctx {
     pub fn notify(&self, event: &std::ffi::CStr, key: &Text) {
         super::notify::keyspace_event(self, event, key);
     }
+}
+
+/// The option by which a module of Valkey 9 says that it can do with slots that move in one piece.
+const HANDLE_ATOMIC_SLOT_MIGRATION: i32 = 1 << 5;
+
+/// Whether the server is one that moves whole slots of a cluster from node to node in one step, as Valkey 9 does.
+pub(super) fn slots_move_in_one_piece() -> bool {
+    // SAFETY: takes nothing. The function is not there before Redis 7.2.
+    unsafe { raw::RedisModule_GetModuleOptionsAll.is_some_and(|all| all() & HANDLE_ATOMIC_SLOT_MIGRATION != 0) }
 }
 
 /// 8 random bytes from the server.

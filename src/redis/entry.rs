@@ -65,7 +65,7 @@ pub unsafe fn on_load(
         let texts: &[_] = if argc == 0 { &[] } else { std::slice::from_raw_parts(argv, argc as usize) };
         (Ctx::lent(ctx), texts.iter().map(|text| bytes_of(*text)).collect::<Vec<_>>())
     };
-    ctx.signal_by_hand();
+    ctx.set_options();
     let status = said(&ctx, "not loaded", || load(&ctx, &args));
     if status != raw::REDISMODULE_OK as c_int {
         forget_panics();

@@ -1,5 +1,6 @@
 //! What happens to the server and its keys without a command of the module.
 
+use super::ctx::slots_move_in_one_piece;
 use super::text::bytes_of;
 use super::{api, Ctx, Level};
 use redis_module::raw;
@@ -24,6 +25,8 @@ pub trait Events {
     /// All keys of one database are gone; of every one where `db` is `None`.
     fn flushed(ctx: &Ctx, db: Option<i32>);
     fn swapped(ctx: &Ctx, first: i32, second: i32);
+    /// Slots of the cluster came to this node or left it, all their keys at once.
+    fn slots_moved(ctx: &Ctx);
     /// A setting of the server has a new value.
     fn config_changed(ctx: &Ctx);
     /// Some ten times a second.
@@ -70,6 +73,19 @@ extern "C" fn on_swap<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisMod
     // SAFETY: as above; the data of this event is a swap info of version 1.
     let (ctx, info) = unsafe { (Ctx::lent(ctx), *data.cast::<raw::RedisModuleSwapDbInfoV1>()) };
     guarded(&ctx, || E::swapped(&ctx, info.dbnum_first, info.dbnum_second));
+}
+
+/// The event by which Valkey 9 tells of slots that move in one piece, and the first of its two parts that say that they
+/// have: that they came, and that they left.
+const SLOT_MIGRATION: u64 = 19;
+const SLOTS_CAME: u64 = 4;
+
+extern "C" fn on_slots<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, sub: u64, _: *mut c_void) {
+    // SAFETY: see `on_role`.
+    let ctx = unsafe { Ctx::lent(ctx) };
+    if sub >= SLOTS_CAME {
+        guarded(&ctx, || E::slots_moved(&ctx));
+    }
 }
 
 extern "C" fn on_config<E: Events>(ctx: *mut raw::RedisModuleCtx, _: raw::RedisModuleEvent, _: u64, _: *mut c_void) {
@@ -125,7 +141,7 @@ fn select_again(ctx: &Ctx, event: &[u8]) {
 
 /// Follows the events of the server, and those of keys that come or go other than by a write to them.
 pub fn subscribe<E: Events>(ctx: &Ctx) -> Result<(), String> {
-    let events: [(u64, raw::RedisModuleEventCallback); 6] = [
+    let mut events: Vec<(u64, raw::RedisModuleEventCallback)> = vec![
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(on_role::<E>)),
         (raw::REDISMODULE_EVENT_LOADING, Some(on_loading::<E>)),
         (raw::REDISMODULE_EVENT_FLUSHDB, Some(on_flush::<E>)),
@@ -133,6 +149,9 @@ pub fn subscribe<E: Events>(ctx: &Ctx) -> Result<(), String> {
         (raw::REDISMODULE_EVENT_CONFIG, Some(on_config::<E>)),
         (raw::REDISMODULE_EVENT_CRON_LOOP, Some(on_tick::<E>)),
     ];
+    if slots_move_in_one_piece() {
+        events.push((SLOT_MIGRATION, Some(on_slots::<E>)));
+    }
     for (id, callback) in events {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         // SAFETY: the context is live; the callback has the form that this event asks for.

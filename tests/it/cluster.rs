@@ -53,14 +53,12 @@ fn a_queue_in_a_cluster_goes_by_its_own_settings() {
     assert_eq!(q.retry(&job.receipt), -1);
 }
 
-#[test]
-fn a_slot_that_moves_key_by_key_loses_nothing() {
+/// Two nodes that know each other; all slots are the first one's.
+fn pair() -> (Server, Server) {
     let (source, target) = (node().start(), node().start());
     own_all(&source);
-    let (port, bus) = (target.port.to_string(), text(&source.run(&["CLUSTER", "MYID"])));
     let bus_port = text(&list(&target.run(&["CONFIG", "GET", "cluster-port"]))[1]);
-    assert!(!bus.is_empty());
-    source.run(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]);
+    source.run(&["CLUSTER", "MEET", "127.0.0.1", &target.port.to_string(), &bus_port]);
     wait_for("the nodes to know each other", || {
         let known = |a: &Server, b: &Server| {
             let nodes = text(&a.run(&["CLUSTER", "NODES"]));
@@ -69,7 +67,53 @@ fn a_slot_that_moves_key_by_key_loses_nothing() {
         known(&source, &target) && known(&target, &source)
     });
     wait_for("the target to know the slots", || text(&target.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
+    (source, target)
+}
 
+/// Begins to move a slot.
+fn open_slot(slot: &str, source: &Server, target: &Server) {
+    target.run(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &id(source)]);
+    source.run(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &id(target)]);
+}
+
+/// Moves one key.
+fn migrate(key: &[u8], source: &Server, target: &Server) {
+    let done: String = redis::cmd("MIGRATE")
+        .arg("127.0.0.1")
+        .arg(target.port)
+        .arg(key)
+        .arg(0)
+        .arg(10_000)
+        .query(&mut source.conn())
+        .expect("the key moves");
+    assert_eq!(done, "OK");
+}
+
+/// The keys that a node still has of a slot.
+fn keys_in(slot: &str, server: &Server) -> Vec<Vec<u8>> {
+    list(&server.run(&["CLUSTER", "GETKEYSINSLOT", slot, "100"])).iter().map(bytes).collect()
+}
+
+/// Moves the rest of a slot.
+fn close_slot(slot: &str, source: &Server, target: &Server) {
+    for key in keys_in(slot, source) {
+        migrate(&key, source, target);
+    }
+    target.run(&["CLUSTER", "SETSLOT", slot, "NODE", &id(target)]);
+    source.run(&["CLUSTER", "SETSLOT", slot, "NODE", &id(target)]);
+}
+
+/// Gives the queue a job in each of its keys.
+fn fill_every_key(q: &mut Queue) {
+    let dead = q.push_and_claim("dead");
+    q.fail(&dead.receipt);
+    q.push_and_claim("held");
+    q.ok("PUSH", args!["named", "ID", "mine", "DELAY", "1h"]);
+}
+
+#[test]
+fn a_slot_that_moves_key_by_key_loses_nothing() {
+    let (source, target) = pair();
     let mut q = source.queue("mail");
     q.ok("PUSH", args!["delayed", "DELAY", "1h"]);
     let dead = q.push_and_claim("dead");
@@ -80,21 +124,9 @@ fn a_slot_that_moves_key_by_key_loses_nothing() {
     let jobs_before: i64 = q.raw(args!["HLEN", q.key("jobs")]);
 
     let slot = slot(&source, "mail");
-    target.run(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(&source)]);
-    source.run(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(&target)]);
+    open_slot(&slot, &source, &target);
     q.unwatched();
-    let migrate = |key: &[u8]| {
-        let done: String = redis::cmd("MIGRATE")
-            .arg("127.0.0.1")
-            .arg(&port)
-            .arg(key)
-            .arg(0)
-            .arg(10_000)
-            .query(&mut source.conn())
-            .expect("the key moves");
-        assert_eq!(done, "OK");
-    };
-    migrate(&q.key("jobs"));
+    migrate(&q.key("jobs"), &source, &target);
 
     // With one key gone, nobody acts on half of a queue, and no key is made twice.
     // A digest, since the keys of a slot that moves are not read without ASKING.
@@ -132,13 +164,8 @@ fn a_slot_that_moves_key_by_key_loses_nothing() {
     other.claim_and_lapse();
     assert!(q.raw::<Option<String>>(args!["ZSCORE", &leased, &held.id]).is_some());
 
-    let left: Vec<Vec<u8>> = q.raw(args!["CLUSTER", "GETKEYSINSLOT", &slot, 100]);
-    assert!(left.contains(&b"mail".to_vec()));
-    for key in left {
-        migrate(&key);
-    }
-    target.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(&target)]);
-    source.run(&["CLUSTER", "SETSLOT", &slot, "NODE", &id(&target)]);
+    assert!(keys_in(&slot, &source).contains(&b"mail".to_vec()));
+    close_slot(&slot, &source, &target);
 
     // At the target the lease ends by itself, and all is there.
     t.watched();
@@ -154,4 +181,75 @@ fn a_slot_that_moves_key_by_key_loses_nothing() {
     other.claim_and_lapse();
     let left = source.dump();
     assert!(left.0.keys().all(|(_, key)| !String::from_utf8_lossy(key).contains("mail")), "{left:?}");
+}
+
+#[test]
+fn a_header_that_moves_first_is_not_made_again_behind_it() {
+    let (source, target) = pair();
+    let mut q = source.queue("mail");
+    fill_every_key(&mut q);
+    q.unwatched();
+    let slot = slot(&source, "mail");
+    open_slot(&slot, &source, &target);
+    assert_eq!(keys_in(&slot, &source).len(), 7);
+    migrate(b"mail", &source, &target);
+    // The source has heard of it and looked at the queue when it has ended a lease that it was given later.
+    let mut other = source.queue("other");
+    other.push("x");
+    other.claim_and_lapse();
+    assert_eq!(keys_in(&slot, &source).len(), 6, "{:?}", keys_in(&slot, &source));
+    close_slot(&slot, &source, &target);
+    assert_eq!(target.queue("mail").stats(["delayed", "leased", "dead"]), [1, 1, 1]);
+}
+
+#[test]
+fn a_queue_that_left_with_its_slot_is_forgotten_and_those_who_wait_are_sent_away() {
+    let (source, target) = pair();
+    let mut q = source.queue("mail");
+    fill_every_key(&mut q);
+    q.unwatched();
+    let mut waiter = source.conn();
+    let waiting = std::thread::spawn(move || {
+        redis::cmd("DQ.CLAIM").arg("mail").arg("BLOCK").arg(0).query::<redis::Value>(&mut waiter)
+    });
+    wait_for("somebody to wait", || source.info("dq", "dq_waiting") == "1");
+    let slot = slot(&source, "mail");
+    open_slot(&slot, &source, &target);
+    close_slot(&slot, &source, &target);
+    let answer = waiting.join().expect("the waiter ends well").expect_err("the queue has left");
+    assert_error(&error_text(&answer), "UNBLOCKED", &["slot"]);
+    wait_for("the source to forget the queue", || source.info("dq", "dq_queues") == "0");
+    assert_eq!(target.queue("mail").stats(["delayed", "leased", "dead"]), [1, 1, 1]);
+}
+
+/// The workers may have been cut off from the node as well, so they get the grace when it is over.
+#[test]
+fn while_the_cluster_is_down_nobody_waits_and_then_the_grace_begins() {
+    const GRACE_MS: i64 = 1500;
+    let server = node().set("takeover-grace", &format!("{GRACE_MS}ms")).start();
+    own_all(&server);
+    let mut q = server.queue("mail");
+    q.push("x");
+    wait_for("the first grace to be over", || server.info("dq", "dq_takes_writes") == "1");
+    let job = q.claim_with(args!["LEASE", 300]).remove(0);
+    q.unwatched();
+    let mut waiter = server.conn();
+    let waiting = std::thread::spawn(move || {
+        redis::cmd("DQ.CLAIM").arg("mail").arg("BLOCK").arg(0).query::<redis::Value>(&mut waiter)
+    });
+    wait_for("somebody to wait", || server.info("dq", "dq_waiting") == "1");
+    let other = (int(&server.run(&["CLUSTER", "KEYSLOT", "mail"])) + 1).to_string();
+    server.run(&["CLUSTER", "DELSLOTS", &other]);
+    let answer = waiting.join().expect("the waiter ends well").expect_err("the cluster is down");
+    // The server tells some of them itself.
+    let answer = error_text(&answer);
+    assert!(answer.starts_with("UNBLOCKED ") || answer.starts_with("CLUSTERDOWN "), "{answer}");
+    assert_eq!(server.info("dq", "dq_waiting"), "0");
+    wait_for("the node to see that no write is taken", || server.info("dq", "dq_takes_writes") == "0");
+    let up = q.now();
+    server.run(&["CLUSTER", "ADDSLOTS", &other]);
+    wait_for("the cluster to be up", || text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
+    q.wait_lapse(&job.id);
+    let lapsed_after = q.now() - up;
+    assert!(lapsed_after >= GRACE_MS, "the lease ended {lapsed_after} ms after the cluster was up");
 }
