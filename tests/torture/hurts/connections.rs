@@ -43,7 +43,7 @@ impl Arena {
     }
 
     fn note_large(&self, job: u64, queue: &str, asked: u64, told: Told) {
-        let span = Span { asked, answered: now_us() };
+        let span = Span { asked, answered: now_us(), node: 0 };
         let push = Push { job, queue: queue.to_string(), span, told, id: None, confirmed: false };
         self.ledger.pages().pushes.push(push);
     }

@@ -182,7 +182,7 @@ impl Worker {
             }
             _ => {}
         }
-        Some((answer, Span { asked, answered: now_us() }))
+        Some((answer, Span { asked, answered: now_us(), node: 0 }))
     }
 
     fn work(&mut self) {
@@ -202,7 +202,7 @@ impl Worker {
 
     fn write_claim(&mut self, number: u64, queue: &str, job: &Job, span: Span) {
         let Job { id, receipt, attempt, lease_ms, .. } = job;
-        let (worker, Span { asked, answered }) = (self.number, span);
+        let (worker, Span { asked, answered, .. }) = (self.number, span);
         let line =
             format!("claim\t{number}\t{queue}\t{id}\t{receipt}\t{attempt}\t{lease_ms}\t{worker}\t{asked}\t{answered}");
         self.write(&[&line]);
@@ -261,7 +261,7 @@ fn read_diary(diary: &Path, ledger: &Ledger) {
                 attempt: number(attempt) as i64,
                 lease_ms: number(lease),
                 worker: number(worker) as usize,
-                span: Span { asked: number(asked), answered: number(answered) },
+                span: Span { asked: number(asked), answered: number(answered), node: 0 },
             }),
             ["act", act, job, receipt, verb, ms, asked] => {
                 let verb = match verb {
@@ -270,7 +270,7 @@ fn read_diary(diary: &Path, ledger: &Ledger) {
                     "Extend" => Verb::Extend,
                     other => panic!("no verb of a worker: {other}"),
                 };
-                let (receipt, span) = (receipt.to_string(), Span { asked: number(asked), answered: now_us() });
+                let (receipt, span) = (receipt.to_string(), Span { asked: number(asked), answered: now_us(), node: 0 });
                 let (job, ms) = (number(job), number(ms));
                 let act_done = Act { job, receipt, verb, ms, span, told: Told::Nothing, confirmed: false };
                 acts.push((act.to_string(), act_done));
