@@ -5,7 +5,7 @@ use super::walks::{self, Walk};
 use super::NODE;
 use crate::core::names::QueueName;
 use crate::queue::{CheckWalk, Fault, Progress, Reach, Slice, State};
-use crate::redis::Ctx;
+use crate::redis::{Ctx, Refusal};
 use crate::settings;
 use std::rc::Rc;
 
@@ -62,7 +62,7 @@ impl Walk for Repair {
         if ctx.writes_are_paused() {
             return Ok(Progress::More);
         }
-        ctx.would_write(&self.state.keys.jobs).map_err(|refusal| Fault::Refused(refusal.0))?;
+        ctx.would_write(&self.state.keys.jobs).map_err(fault_of)?;
         let name = QueueName::parse(&self.name).map_err(|_| Fault::GivenUp)?;
         let walk = &mut self.walk;
         super::change(ctx, &name, Reach::ALL, |queue| Ok(walk.step(queue, slice))).map_err(Fault::Refused)
@@ -70,6 +70,15 @@ impl Walk for Repair {
 
     fn reply(&self, ctx: &Ctx) {
         (self.reply)(ctx, &self.walk);
+    }
+}
+
+/// The server refuses all writes, or those to a slot that has left or is on its way.
+fn fault_of(refusal: Refusal) -> Fault {
+    if NODE.cluster.get() && !refusal.is_of_all_writes() && !refusal.0.starts_with("WRONGTYPE") {
+        Fault::TryAgain
+    } else {
+        Fault::Refused(refusal.0)
     }
 }
 

@@ -29,6 +29,7 @@ mod waiting;
 mod waker;
 
 pub use alloc::ServerAlloc;
+pub use call::Refusal;
 pub use clock::{boot_us, wall_us};
 pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};

@@ -6,6 +6,7 @@ use redis::Value;
 
 use crate::bulk::{scene, N};
 use crate::common::*;
+use crate::roles::fail_to_save;
 use crate::slices::pinged;
 use crate::{args, ok};
 
@@ -69,6 +70,28 @@ fn it_is_refused_where_writes_are() {
     server.run(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1);
     q.check_clean();
+    server.assert_alive();
+}
+
+#[test]
+fn it_is_refused_after_a_failed_save() {
+    let mut server = Server::builder()
+        .line("save 3600 1000000")
+        .line("enable-protected-configs yes")
+        .set("stale-policy", "keep")
+        .start();
+    let mut q = server.queue("q");
+    q.unwatched();
+    let held = q.push_and_claim("held");
+    let id = q.push("x");
+    q.raw::<i64>(args!["ZREM", q.key("due"), &id]);
+    fail_to_save(&server);
+    assert_error(&q.err("CHECK", args!["REPAIR"]), "MISCONF", &[]);
+    assert_eq!(told(&ok!(q, "CHECK")), 1, "to look is allowed");
+    server.run(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
+    assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1);
+    q.check_clean();
+    assert_eq!(q.ack(&held.receipt), 1);
     server.assert_alive();
 }
 

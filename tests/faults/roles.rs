@@ -470,19 +470,23 @@ fn a_primary_that_was_cut_off_hands_out_nothing() {
     primary.assert_alive();
 }
 
+/// Has the server save into a folder that is gone, for root too.
+pub fn fail_to_save(server: &Server) {
+    let gone = server.dir().join("gone");
+    fs::create_dir(&gone).expect("the folder is made");
+    server.run(&["CONFIG", "SET", "dir", &gone.to_string_lossy()]);
+    fs::remove_dir(&gone).expect("the folder goes");
+    server.run(&["BGSAVE"]);
+    wait_for("the save to fail", || server.info("persistence", "rdb_last_bgsave_status") == "err");
+}
+
 #[test]
 fn nothing_happens_after_a_failed_save() {
     let mut server =
         trap_settings(Server::builder()).line("save 3600 1000000").line("enable-protected-configs yes").start();
     let trap = Trap::lay(&server, 400);
-    // A folder that is gone, for root too.
-    let gone = server.dir().join("gone");
-    fs::create_dir(&gone).expect("the folder is made");
     let home = server.dir().to_string_lossy().into_owned();
-    server.run(&["CONFIG", "SET", "dir", &gone.to_string_lossy()]);
-    fs::remove_dir(&gone).expect("the folder goes");
-    server.run(&["BGSAVE"]);
-    wait_for("the save to fail", || server.info("persistence", "rdb_last_bgsave_status") == "err");
+    fail_to_save(&server);
     let mut waiter = [trap.waiter];
     assert_stands_still(&server, &mut waiter);
     assert_error(&Blocked::begin(&server, "q", args!["BLOCK", 0]).end().error(), "MISCONF", &[]);

@@ -1019,6 +1019,10 @@ fn case_17_a_clock_step_fires_nothing_and_stalls_nothing() {
         q.push("lapsing");
         let lapsing = q.claim_with(args!["LEASE", 300]).remove(0);
         ok!(q, "PUSH", "soon", "DELAY", 300);
+        let mut worker = server.queue("waited");
+        worker.unwatched();
+        ok!(worker, "PUSH", "x", "DELAY", 300);
+        let worker = std::thread::spawn(move || worker.claim_with(args!["BLOCK", "20s"]));
         let before = q.now();
         wall.set(step);
         wait_for("the clock to be set", || (q.now() - before).abs() > 60_000);
@@ -1036,6 +1040,7 @@ fn case_17_a_clock_step_fires_nothing_and_stalls_nothing() {
         assert_eq!(seen, expected, "step {step}");
         let after = text(&ok!(q, "PUSH", "after"));
         assert_eq!(q.claim().id, after, "step {step}");
+        assert_eq!(worker.join().expect("it is answered").len(), 1, "step {step}: who waits is served");
         // Nothing fires: neither the delay, nor the lease, nor the id's time, nor the purge.
         assert_eq!(q.due_at(&far), far_due);
         assert_eq!(q.state(&far), "delayed");

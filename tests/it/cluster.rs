@@ -253,3 +253,85 @@ fn while_the_cluster_is_down_nobody_waits_and_then_the_grace_begins() {
     let lapsed_after = q.now() - up;
     assert!(lapsed_after >= GRACE_MS, "the lease ended {lapsed_after} ms after the cluster was up");
 }
+
+#[test]
+fn max_leased_holds_in_a_cluster_and_who_waits_for_room_is_woken() {
+    let server = node().start();
+    own_all(&server);
+    let mut q = server.queue("{tenant7}:mail");
+    q.ok("CONFIG", args!["SET", "max-leased", 2]);
+    q.push_many(5, &[]);
+    let held = q.claim_n(5);
+    assert_eq!(held.len(), 2);
+    assert!(q.claim_n(5).is_empty());
+    let waiter = |q: &mut Queue, act: &mut dyn FnMut(&mut Queue)| {
+        std::thread::scope(|scope| {
+            let mut worker = server.queue(&q.name);
+            worker.unwatched();
+            let claim = scope.spawn(move || worker.claim_with(args!["COUNT", 5, "BLOCK", "20s"]));
+            q.wait_stat("waiting", 1);
+            act(q);
+            let jobs = claim.join().expect("it is answered");
+            assert_eq!(jobs.len(), 1);
+            jobs
+        })
+    };
+    waiter(&mut q, &mut |q| assert_eq!(q.ack(&held[0].receipt), 1));
+    assert!(q.claim_n(5).is_empty());
+    // Nor is the limit another hand's that wrote it into the header.
+    let third = waiter(&mut q, &mut |q| drop(q.ok("CONFIG", args!["SET", "max-leased", 3]))).remove(0);
+    q.raw::<i64>(args!["HSET", "{tenant7}:mail", "max-leased", 1]);
+    assert_eq!(q.release(&third.receipt), 0);
+    assert!(q.claim_n(5).is_empty(), "there are two leases still, and one is the most");
+    assert_eq!(q.stats(["leased", "ready"]), [2, 2]);
+}
+
+#[test]
+fn repair_mends_a_queue_in_a_cluster() {
+    let server = node().start();
+    own_all(&server);
+    let mut q = server.queue("{tenant7}:mail");
+    q.unwatched();
+    let held = q.push_and_claim("held");
+    let lost = q.push("lost");
+    q.ok("PUSH", args!["gone", "ID", "gone", "DELAY", "1h"]);
+    q.raw::<i64>(args!["ZREM", q.key("due"), &lost]);
+    q.raw::<i64>(args!["HDEL", q.key("jobs"), "gone"]);
+    assert_eq!(list(&q.ok("CHECK", args!["REPAIR"])).len(), 2);
+    q.check_clean();
+    assert_eq!(q.claim().id, lost);
+    assert_eq!(q.ack(&held.receipt), 1);
+}
+
+#[test]
+fn repair_leaves_a_queue_alone_whose_keys_are_on_their_way() {
+    // What looks like entries without jobs is a queue whose jobs have gone ahead.
+    for moved in ["jobs", "due", "leased"] {
+        let (source, target) = pair();
+        let mut q = source.queue("mail");
+        let job = q.push_and_claim("held");
+        q.push("ready");
+        open_slot(&slot(&source, "mail"), &source, &target);
+        q.unwatched();
+        migrate(&q.key(moved), &source, &target);
+        let digest = || [&source, &target].map(|server| text(&server.run(&["DEBUG", "DIGEST"])));
+        let before = digest();
+        let refusal = error_text(&q.call("CHECK", args!["REPAIR"]).expect_err("half a queue is not to be mended"));
+        assert!(refusal.starts_with("TRYAGAIN ") || refusal.starts_with("ASK "), "{moved}: {refusal}");
+        let mut t = target.queue("mail");
+        t.unwatched();
+        redis::cmd("ASKING").exec(&mut t.con).expect("ASKING answers");
+        let refusal = error_text(&t.call("CHECK", args!["REPAIR"]).expect_err("nor is the other half"));
+        assert_error(&refusal, "TRYAGAIN", &[]);
+        assert_eq!(digest(), before, "{moved}");
+        let left: Vec<Vec<u8>> = q.raw(args!["CLUSTER", "GETKEYSINSLOT", slot(&source, "mail"), 100]);
+        left.iter().for_each(|key| migrate(key, &source, &target));
+        for server in [&target, &source] {
+            server.run(&["CLUSTER", "SETSLOT", &slot(&source, "mail"), "NODE", &id(&target)]);
+        }
+        let mut t = target.queue("mail");
+        assert_eq!(list(&t.ok("CHECK", args!["REPAIR"])).len(), 0, "{moved}");
+        assert_eq!(t.ack(&job.receipt), 1);
+        assert_eq!(t.claim().payload, b"ready");
+    }
+}
