@@ -1,6 +1,9 @@
-//! What the server tells about the commands: COMMAND DOCS, INFO, GETKEYS, arity, ACL.
+//! What the server tells about the commands: COMMAND DOCS, INFO, GETKEYS, arity, ACL. And what the page on guarantees
+//! tells about the tests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use redis::Value;
 
@@ -257,4 +260,63 @@ fn an_acl_pattern_on_the_queue_is_enough() {
     assert_error(&error_text(&e), "NOPERM", &[]);
     let e = redis::cmd("HGETALL").arg("dq:{mail}:jobs").query::<Value>(&mut q.con).expect_err("not allowed");
     assert_error(&error_text(&e), "NOPERM", &[]);
+}
+
+/// The tests that the page on guarantees names, as suite and path.
+fn tests_on_the_page() -> BTreeSet<(String, String)> {
+    let page = include_str!("../../docs/guarantees.md");
+    let suites = fs::read_dir(tests_dir()).expect("there are tests");
+    let suites: BTreeSet<String> = suites
+        .map(|entry| entry.expect("an entry reads").path().file_stem().expect("it has a name").to_string_lossy().into())
+        .collect();
+    // Every second piece between backticks is code.
+    let code = page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once(' '));
+    let named = code.filter(|(suite, path)| suites.contains(*suite) && !path.contains([' ', '-']));
+    named.map(|(suite, path)| (suite.to_string(), path.to_string())).collect()
+}
+
+fn tests_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// The source of a module of a suite, where every module on the way is declared by the one above.
+fn source_of(suite: &str, modules: &[&str]) -> Option<String> {
+    let file = |path: String| fs::read_to_string(tests_dir().join(path)).ok();
+    let Some((last, above)) = modules.split_last() else {
+        return file(format!("{suite}.rs")).or_else(|| file(format!("{suite}/main.rs")));
+    };
+    let declared =
+        source_of(suite, above)?.lines().any(|line| line.trim_start_matches("pub ") == format!("mod {last};"));
+    let path = format!("{suite}/{}", modules.join("/"));
+    declared.then(|| file(format!("{path}.rs")).or_else(|| file(format!("{path}/mod.rs"))))?
+}
+
+/// Whether a source has a test of this name.
+fn has_test(source: &str, name: &str) -> bool {
+    let head = format!("fn {name}()");
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let is_test =
+        |at: usize| lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| *line == "#[test]");
+    (0..lines.len()).any(|at| lines[at].starts_with(&head) && is_test(at))
+}
+
+#[test]
+fn every_test_that_the_page_on_guarantees_names_exists() {
+    let named = tests_on_the_page();
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|(suite, path)| {
+            let mut modules: Vec<&str> = path.split("::").collect();
+            let name = modules.pop().expect("a path has an end");
+            !source_of(suite, &modules).is_some_and(|source| has_test(&source, name))
+        })
+        .collect();
+    assert!(missing.is_empty(), "docs/guarantees.md names tests that are not there: {missing:?}");
+    assert!(named.len() > 100, "only {} names were found: the page is written otherwise now", named.len());
+    for case in 1..=17 {
+        let class = format!("cases::case_{case:02}_");
+        assert!(named.iter().any(|(_, path)| path.starts_with(&class)), "no test shows class {case}");
+    }
+    let readme = include_str!("../../README.md");
+    assert!(readme.contains("](docs/guarantees.md)"), "the README does not lead to the page");
 }
