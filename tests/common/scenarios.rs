@@ -205,6 +205,30 @@ pub const ALL: &[Scenario] = &[
         assert_eq!(int(&ok!(q, "DROP", "FORCE")), 2);
         ok!(q, "PUSH", "z", "ID", "new");
     }),
+    ("pause", |q| {
+        q.push("x");
+        ok!(q, "PAUSE");
+        assert!(q.claim_n(1).is_empty());
+    }),
+    ("resume", |q| {
+        ok!(q, "PAUSE");
+        ok!(q, "RESUME");
+        q.push_and_claim("x");
+    }),
+    ("settings", |q| {
+        ok!(q, "CONFIG", "SET", "lease", "7s", "max-leased", 1, "id-keep", "1h");
+        ok!(q, "CONFIG", "RESET", "id-keep");
+        ok!(q, "MPUSH", "PAYLOADS", "a", "b");
+        assert_eq!(q.claim_n(2).len(), 1);
+    }),
+    ("repair", |q| {
+        let job = q.push_and_claim("x");
+        ok!(q, "PUSH", "y", "ID", "gone", "DELAY", "1h");
+        let (jobs, leased) = (q.key("jobs"), q.key("leased"));
+        q.raw::<i64>(args!["ZREM", leased, job.id]);
+        q.raw::<i64>(args!["HDEL", jobs, "gone"]);
+        assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), 2);
+    }),
     ("ids-swept", |q| {
         q.raw::<()>(args!["CONFIG", "SET", "dq.purge-interval", 10]);
         for i in 0..10 {

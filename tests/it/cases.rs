@@ -429,7 +429,7 @@ fn wakes(server: &Server, queue: &str, how: &str, act: impl FnOnce(&mut Queue)) 
         let mut worker = server.queue(queue);
         worker.unwatched();
         let claim = scope.spawn(move || worker.claim_with(args!["BLOCK", "20s"]));
-        q.wait_stat("waiting", 1);
+        wait_for("the worker to wait", || q.stat("waiting") == 1 || claim.is_finished());
         act(&mut q);
         let begin = Instant::now();
         assert_eq!(claim.join().expect("it is answered").len(), 1, "{how}");
@@ -446,9 +446,11 @@ fn case_06_who_waits_is_woken_by_whatever_makes_a_job_due() {
         let job = q.claim_with(options).remove(0);
         (q, job)
     };
-    let commands: [(&str, &str, &[&str]); 6] = [
+    let commands: [(&str, &str, &[&str]); 8] = [
         ("a push", "PUSH", &["x"]),
         ("a delay that passes", "PUSH", &["x", "DELAY", "150"]),
+        ("an id that had a job before", "PUSH", &["x", "ID", "mine", "DELAY", "150"]),
+        ("an earlier time by REPLACE", "PUSH", &["x", "ID", "mine", "REPLACE", "DELAY", "150"]),
         ("several", "MPUSH", &["DELAY", "150", "PAYLOADS", "x"]),
         ("another time", "RESCHEDULE", &["DELAY", "150", "ALL"]),
         ("a replay", "REPLAY", &["DELAY", "150", "ALL"]),
@@ -457,6 +459,12 @@ fn case_06_who_waits_is_woken_by_whatever_makes_a_job_due() {
     for (how, name, words) in commands {
         let mut q = server.queue(how);
         match name {
+            "PUSH" if words.contains(&"REPLACE") => drop(ok!(q, "PUSH", "x", "ID", "mine", "DELAY", "1h")),
+            "PUSH" if words.contains(&"ID") => {
+                ok!(q, "PUSH", "x", "ID", "mine", "KEEP", 0);
+                let job = q.claim();
+                assert_eq!(q.ack(&job.receipt), 1);
+            }
             "RESCHEDULE" => drop(ok!(q, "PUSH", "x", "DELAY", "1h")),
             "REPLAY" => {
                 let job = q.push_and_claim("x");
@@ -607,15 +615,12 @@ fn case_08_no_time_counts_against_a_job_that_is_put_off() {
     ok!(q, "PUSH", "y", "DELAY", "1h");
     ok!(q, "RESCHEDULE", "DELAY", 700, "ALL");
     let due = q.due_at(&jobs[1].id);
-    let mut looks = 0;
     wait_for("the time before it is over", || {
-        looks += 1;
         let still = q.stats(["delayed", "leased", "lapsed", "stale-purged", "dead"]);
         let over = q.now() > due - 50;
         assert!(over || still == [4, 0, 0, 0, 0], "{still:?}");
         over
     });
-    assert!(looks > 3, "nobody looked");
 }
 
 #[test]
@@ -675,7 +680,7 @@ fn case_10_order_is_kept_through_delays() {
     let a = text(&ok!(q, "PUSH", "a", "ID", "a"));
     let job = q.claim();
     assert_eq!(job.id, a);
-    ok!(q, "RETRY", job.receipt, "DELAY", 300);
+    ok!(q, "RETRY", job.receipt, "DELAY", 1500);
     let due = q.due_at("a");
     for (id, at) in [("after", due + 50), ("before", due - 50)] {
         ok!(q, "PUSH", id, "ID", id, "AT", at);
