@@ -230,12 +230,13 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 131 + at / 251) as u8).collect()
 }
 
-/// A caller's ids and their births: the number of an id that the server drew.
+/// The birth of a caller's id, which was pushed a moment ago: the number of an id that the server drew.
 fn birth_of(q: &mut Queue, python: &mut Python, id: &str) -> u64 {
     let Pack::Array(items) = python.job(q, id) else { panic!("not an array") };
     let Pack::Int(birth) = items[2] else { panic!("no birth: {:?}", items[2]) };
     let birth = u64::try_from(birth).expect("64 bits");
-    assert_between((birth >> 22) as i64, q.now(), q.now());
+    let now = q.now();
+    assert_between((birth >> 22) as i64, now - DEADLINE.as_millis() as i64, now);
     birth
 }
 

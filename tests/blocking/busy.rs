@@ -165,7 +165,7 @@ fn a_crash_with_waiters_loses_nothing() {
     let mut q = server.queue("q");
     q.unwatched();
     let mut waiters: Vec<Client> =
-        (0..5).map(|_| Client::waiting(&server, "q", &["LEASE", "100", "BLOCK", "0"])).collect();
+        (0..5).map(|_| Client::waiting(&server, "q", &["LEASE", "3s", "BLOCK", "0"])).collect();
     for i in 0..10 {
         q.push(i);
     }
