@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -210,4 +211,6 @@ def main(names):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    # So that what was started is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     main(sys.argv[1:])
