@@ -228,7 +228,10 @@ fn mpush(draw: &mut Draw, words: &mut Words) {
 fn claim_options(draw: &mut Draw, words: &mut Words) {
     option(draw, words, 2, |draw| vec![draw.any_case("COUNT"), draw.count()]);
     option(draw, words, 2, |draw| vec![b"LEASE".to_vec(), draw.duration()]);
-    option(draw, words, 20, |draw| vec![b"BLOCK".to_vec(), draw.duration()]);
+    option(draw, words, 30, |draw| {
+        let block = if draw.one_in(8) { draw.duration() } else { draw.dice.between(1, 6).to_string().into_bytes() };
+        vec![b"BLOCK".to_vec(), block]
+    });
 }
 
 fn config(draw: &mut Draw, words: &mut Words) {

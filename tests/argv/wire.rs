@@ -9,7 +9,7 @@ use std::time::Duration;
 pub type Words = Vec<Vec<u8>>;
 
 /// How long nothing may come before the one who reads is told.
-const IDLE: Duration = Duration::from_millis(100);
+const IDLE: Duration = Duration::from_millis(30);
 
 /// A reply of either protocol; what RESP3 has in several types is one where they mean the same.
 #[derive(Clone, Debug, PartialEq)]

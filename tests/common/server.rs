@@ -349,6 +349,17 @@ impl Server {
         self.start_again();
     }
 
+    /// Has the server end by itself, in its own time, so that a tool that looks at its memory comes to the end.
+    fn ask_to_end(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        // Safety: the child is asked first whether it has ended, and its id is its own until it was waited for.
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
+            unsafe { libc::kill(self.pid(), libc::SIGCONT) };
+            unsafe { libc::kill(self.pid(), libc::SIGTERM) };
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     /// Waits until this replica is linked to its primary and has all that the primary had written.
     pub fn catch_up(&self, primary: &Server) {
         wait_for("the replica to be linked", || self.info("replication", "master_link_status") == "up");
@@ -362,6 +373,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if std::env::var_os("DQ_TEST_GENTLY").is_some() {
+            self.ask_to_end();
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         if self.dir.as_os_str().is_empty() {

@@ -1,0 +1,79 @@
+//! The memory of a server over a run.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::clients::Crowd;
+use super::common::builds::{resident, used_memory};
+use super::common::Server;
+
+/// How often it is looked at in a run.
+const SAMPLES: u64 = 100;
+/// The part of the run that is not looked at, since the server still takes what it will keep: every tenth.
+const WARM: usize = SAMPLES as usize / 10;
+
+/// The server at one moment.
+struct Sample {
+    pushed: u64,
+    live: i64,
+    used: i64,
+    resident: i64,
+}
+
+#[derive(Default)]
+pub struct Curve(Vec<Sample>);
+
+impl Curve {
+    /// Looks at the server until so many jobs were pushed.
+    pub fn follow(&mut self, server: &Server, crowd: &Crowd, jobs: u64) {
+        let mut con = server.conn();
+        while crowd.pushed() < jobs {
+            let live = crowd.look(&mut con);
+            if crowd.pushed() >= self.0.len() as u64 * jobs / SAMPLES {
+                self.0.push(Sample {
+                    pushed: crowd.pushed(),
+                    live,
+                    used: used_memory(server),
+                    resident: resident(server),
+                });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Fails unless the last tenth of the run needs no more than the second, within this share.
+    pub fn assert_flat(&self, share: f64) {
+        let tenth = self.0.len() / 10;
+        let after_warm_up = &self.0[WARM.min(self.0.len() - tenth)..][..tenth];
+        let at_the_end = &self.0[self.0.len() - tenth..];
+        for (name, of) in [("used_memory", used as fn(&Sample) -> i64), ("resident", |sample| sample.resident)] {
+            let (early, late) = (median(after_warm_up, of), median(at_the_end, of));
+            let growth = late as f64 / early as f64 - 1.0;
+            eprintln!("{name}: {early} bytes after the first tenth, {late} at the end: {:+.1} %", growth * 100.0);
+            assert!(growth <= share, "{name} grew by {:.1} %\n{self}", growth * 100.0);
+        }
+    }
+}
+
+fn used(sample: &Sample) -> i64 {
+    sample.used
+}
+
+fn median(samples: &[Sample], of: fn(&Sample) -> i64) -> i64 {
+    let mut values: Vec<i64> = samples.iter().map(of).collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
+
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "     pushed     live   used_memory      resident")?;
+        let step = (self.0.len() / 20).max(1);
+        for (number, sample) in self.0.iter().enumerate() {
+            if number % step == 0 || number + 1 == self.0.len() {
+                writeln!(f, "{:>11}{:>9}{:>14}{:>14}", sample.pushed, sample.live, sample.used, sample.resident)?;
+            }
+        }
+        Ok(())
+    }
+}
