@@ -1,0 +1,45 @@
+//! When a worker could have claimed, and until when no lease ends.
+
+#[derive(Clone, Debug, Default)]
+pub struct Openings {
+    /// Stretches that are over, oldest first.
+    over: Vec<(u64, u64)>,
+    since: Option<u64>,
+    pub grace_until: u64,
+}
+
+impl Openings {
+    /// The node takes claims from `now` on; where it did not before, the grace begins.
+    pub fn open(&mut self, now: u64, grace: u64) {
+        if self.since.is_none() {
+            self.grace_until = now + grace;
+            self.since = Some(self.grace_until);
+        }
+    }
+
+    pub fn close(&mut self, now: u64) {
+        if let Some(since) = self.since.take().filter(|since| *since < now) {
+            self.over.push((since, now));
+        }
+    }
+
+    pub fn shorten_grace(&mut self, now: u64, grace: u64) {
+        if self.since.is_some() && self.grace_until > now + grace {
+            self.close(now);
+            self.open(now, grace);
+        }
+    }
+
+    /// The latest time from which on it was open for `ms`.
+    pub fn since(&self, now: u64, ms: u64) -> Option<u64> {
+        let mut wanted = ms;
+        let running = self.since.filter(|since| *since < now).map(|since| (since, now));
+        for (from, to) in running.into_iter().chain(self.over.iter().rev().copied()) {
+            if to - from >= wanted {
+                return Some(to - wanted);
+            }
+            wanted -= to - from;
+        }
+        None
+    }
+}
