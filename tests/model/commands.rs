@@ -508,11 +508,11 @@ impl Run<'_> {
         }
     }
 
-    /// The map of one job, as GET and PEEK show it.
-    fn view(&self, q: usize, id: &Id) -> Option<Value> {
+    /// The map of one job, as GET and PEEK show it: the live one of that id unless the letter is meant.
+    fn view(&self, q: usize, id: &Id, letter_is_meant: bool) -> Option<Value> {
         let (queue, scene) = (self.queue(q), &self.world.scene);
         let rules = queue.job_rules(scene);
-        let live = queue.jobs.get(id);
+        let live = queue.jobs.get(id).filter(|_| !letter_is_meant);
         let letter = queue.dead.get(id);
         let record = live.map(|job| &job.record).or(letter.map(|letter| &letter.record))?;
         let state = match live.map(|job| &job.place) {
@@ -555,7 +555,7 @@ impl Run<'_> {
     fn get(&mut self, q: usize, id: IdRef) -> Check {
         let id = self.id(q, id);
         let reply = self.call("GET", q, vec![id.clone()]);
-        expect(&reply, &self.view(q, &id).unwrap_or(Value::Nil))
+        expect(&reply, &self.view(q, &id, false).unwrap_or(Value::Nil))
     }
 
     /// The ids of one state, or of those that claims come to, in order.
@@ -594,7 +594,7 @@ impl Run<'_> {
             if (place + 1 == pages.len()) != (next == b"0") {
                 return Err(format!("the cursor of page {place} of {} is {}", pages.len(), next.escape_ascii()));
             }
-            let jobs = page.iter().map(|id| self.view(q, id).expect("it is there")).collect();
+            let jobs = page.iter().map(|id| self.view(q, id, state == Some(3)).expect("it is there")).collect();
             expect(&reply, &Value::Array(vec![bulk(&next), Value::Array(jobs)]))?;
             cursor = next;
         }

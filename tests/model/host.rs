@@ -51,6 +51,8 @@ pub struct Host {
     pub openings: Openings,
     /// How long what must come may take.
     pub patience: Duration,
+    /// What the histories came to, as far as it is counted.
+    pub met: BTreeMap<&'static str, u64>,
     /// How many histories it has seen.
     pub rounds: u64,
 }
@@ -76,6 +78,7 @@ impl Host {
             now_us,
             openings: Openings::default(),
             patience: Duration::from_secs(20),
+            met: BTreeMap::new(),
             rounds: 0,
         };
         host.await_first_turn();

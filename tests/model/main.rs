@@ -35,11 +35,11 @@ use run::run;
 /// How long the short run lasts.
 const SHORT: Duration = Duration::from_secs(40);
 /// Steps of a history, at most.
-const LONGEST: usize = 60;
+const LONGEST: usize = 100;
 /// One history in so many restarts the server.
 const RESTARTS: u64 = 40;
 /// How long a failing history is made shorter.
-const SHRINKING: Duration = Duration::from_secs(180);
+const SHRINKING: Duration = Duration::from_secs(90);
 
 /// How long what must come may take on a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
@@ -105,5 +105,6 @@ fn histories_are_what_the_reference_says() {
         }
         (histories, steps) = (histories + 1, steps + drawn.len());
     }
-    eprintln!("{histories} histories, {steps} steps");
+    let met = host.map(|host| host.met).unwrap_or_default();
+    eprintln!("{histories} histories, {steps} steps, which came to {met:?}");
 }

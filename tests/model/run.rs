@@ -8,7 +8,7 @@ use crate::args;
 use crate::compare::compare;
 use crate::host::Host;
 pub use crate::host::Reply;
-use crate::look::{look, look_at_keys, reply_of, show_reply};
+use crate::look::{look, look_at_keys, reply_of, show_reply, Seen};
 use crate::ops::{Step, Via};
 use crate::reference::queue::Queue;
 use crate::reference::{Told, World};
@@ -60,6 +60,10 @@ impl<'a> Run<'a> {
     /// Leaves nothing to the next history.
     fn end(mut self) {
         self.waiting = None;
+        for (figure, count) in self.world.queues.iter().filter_map(|queue| queue.known.as_ref()).flat_map(|k| &k.counts)
+        {
+            *self.host.met.entry(figure).or_default() += count;
+        }
         self.host.openings = self.world.openings.clone();
         self.host.call(&args!["CONFIG", "SET", "dq.enabled", "yes"]).ok();
         for queue in &self.world.queues {
@@ -89,14 +93,27 @@ impl<'a> Run<'a> {
         let end = Instant::now() + self.host.patience;
         loop {
             let seen = look(&mut self.host.con, &names);
-            let compared = (0..).zip(&seen).try_for_each(|(q, seen)| compare(&mut self.world, q, seen));
-            match compared {
+            match self.compare(&seen) {
                 Ok(()) => break,
                 Err(error) if Instant::now() > end => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         }
+        self.world.other = None;
         self.hear()
+    }
+
+    /// Compares the world with what was seen, or the other one, which is the world from then on.
+    fn compare(&mut self, seen: &[Seen]) -> Check {
+        let compare_all = |world: &mut World| (0..).zip(seen).try_for_each(|(q, seen)| compare(world, q, seen));
+        let compared = compare_all(&mut self.world);
+        if let (Err(_), Some(other)) = (&compared, &mut self.world.other) {
+            if compare_all(other).is_ok() {
+                self.world.be_other();
+                return Ok(());
+            }
+        }
+        compared
     }
 
     /// Reads what the waiter was told.

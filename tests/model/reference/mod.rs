@@ -64,6 +64,7 @@ pub enum Told {
 }
 
 /// A server and its queues.
+#[derive(Clone)]
 pub struct World {
     pub scene: Scene,
     pub boot_us: u64,
@@ -74,6 +75,9 @@ pub struct World {
     pub waiter: Option<Waiter>,
     /// What the waiter has been told and the test has not yet read.
     pub told: Option<Told>,
+    /// See [`World::take_turns`].
+    pub other: Option<Box<World>>,
+    is_other: bool,
     lives: u64,
     /// The newest number that the server drew since it started, as an id or a birth.
     newest: u64,
@@ -113,6 +117,8 @@ impl World {
             receipts: Vec::new(),
             waiter: None,
             told: None,
+            other: None,
+            is_other: false,
             lives: 0,
             newest: 0,
             ahead: 0,
@@ -280,32 +286,58 @@ impl World {
         self.wall_us += us;
         self.scene.now_us += us;
         self.take_turns();
+        self.end_wait();
+        if let Some(other) = &mut self.other {
+            other.end_wait();
+        }
+    }
+
+    fn end_wait(&mut self) {
         if self.waiter.as_ref().is_some_and(|waiter| waiter.deadline.is_some_and(|at| at <= self.boot_us)) {
             self.waiter = None;
             self.told = Some(Told::Nothing);
         }
     }
 
-    /// Does by itself what is due, in the order in which it became due.
+    /// Does by itself what is due, in the order in which it became due. Where two things became due in the same ms, the
+    /// module may do either first: `other` is the world in which it was the other one.
     pub fn take_turns(&mut self) {
         if !self.is_enabled() {
             return;
         }
         let grace = self.setting("takeover-grace");
         self.openings.open(self.now(), grace);
-        while let Some((_, q, task)) = self.next_task() {
-            match task {
-                Task::Leases => {
-                    let scene = self.scene.clone();
-                    self.queues[q].end_leases(&scene);
-                }
-                Task::Serve => self.serve(),
-                Task::Upkeep => self.look_over(q),
+        loop {
+            let tasks = self.next_tasks();
+            let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { break };
+            if first.0 != last.0 && self.other.is_none() && !self.is_other {
+                let mut other = World { is_other: true, ..self.clone() };
+                other.take_turns();
+                self.other = Some(Box::new(other));
             }
+            let (task, q) = if self.is_other { *last } else { *first };
+            self.run(q, task);
         }
     }
 
-    fn next_task(&self) -> Option<(u64, usize, Task)> {
+    /// Goes on as the other one.
+    pub fn be_other(&mut self) {
+        if let Some(other) = self.other.take() {
+            *self = World { is_other: false, ..*other };
+        }
+    }
+
+    fn run(&mut self, q: usize, task: Task) {
+        let scene = self.scene.clone();
+        match task {
+            Task::Leases => self.queues[q].end_leases(&scene),
+            Task::Serve => self.serve(),
+            Task::Upkeep => self.look_over(q),
+        }
+    }
+
+    /// What became due first, of all that is due.
+    fn next_tasks(&self) -> Vec<(Task, usize)> {
         let (now, grace) = (self.now(), self.openings.grace_until);
         let mut tasks = Vec::new();
         for (q, queue) in self.queues.iter().enumerate() {
@@ -319,7 +351,11 @@ impl World {
                 tasks.extend(first.map(|at| (at, q, Task::Serve)));
             }
         }
-        tasks.into_iter().filter(|(at, ..)| *at <= now).min()
+        let first = tasks.iter().map(|(at, ..)| *at).filter(|at| *at <= now).min();
+        let is_first = |(at, q, task)| (Some(at) == first).then_some((task, q));
+        let mut tasks: Vec<_> = tasks.into_iter().filter_map(is_first).collect();
+        tasks.sort();
+        tasks
     }
 
     /// Whether the queue has something for those who wait.
