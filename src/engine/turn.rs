@@ -263,12 +263,11 @@ impl Node {
         let since = self.availability.borrow().open_since(job.now, stale_after);
         let Some(since) = since.filter(|since| queue.is_open_since(*since)) else { return Progress::Done };
         let worked_on = queue.is_worked_on_since(since) || self.waiters.borrow().count(job.number) > 0;
-        self.tell_behind(job, worked_on && queue.has_jobs() && queue.has_ready_since(since));
-        if !queue.has_jobs() {
-            return Progress::Done;
-        }
+        let has_jobs = queue.has_jobs();
+        self.tell_behind(job, worked_on && has_jobs && queue.has_ready_since(since));
         let mut report = PurgeReport::default();
-        let progress = if worked_on { Progress::Done } else { queue.purge_stale(since, slice, &mut report) };
+        let is_left_alone = worked_on || !has_jobs;
+        let progress = if is_left_alone { Progress::Done } else { queue.purge_stale(since, slice, &mut report) };
         queue.note_held(report.held);
         self.tell_purge(job, &report, progress);
         progress

@@ -163,6 +163,19 @@ fn a_purge_never_evicts_a_letter() {
 }
 
 #[test]
+fn what_was_held_and_is_gone_is_held_no_more() {
+    let server = purging(100).set("dead-max", "1").start();
+    let mut q = server.queue("q");
+    for i in 0..3 {
+        q.push(i);
+    }
+    q.wait_stat("stale-held", 2);
+    ok!(q, "PURGE", "STATE", "ready");
+    q.wait_stat("stale-held", 0);
+    wait_for("the end of it", || server.log().contains("no stale job has to stay any more"));
+}
+
+#[test]
 fn many_stale_jobs_go_in_slices_to_the_last() {
     let server = purging(300).start();
     let mut q = server.queue("q");
