@@ -8,7 +8,7 @@ use super::topology::{Promotion, Topology};
 use super::GRACE_MS;
 use crate::blocked::Blocked;
 use crate::common::dice::Dice;
-use crate::common::{wait_for, wait_until, Queue, Server};
+use crate::common::{text, wait_for, wait_until, Queue, Server};
 use crate::ledger::{now_us, Ledger, Pages, Rollback, Told};
 use crate::{args, err, ok};
 
@@ -95,7 +95,7 @@ impl Scene {
         eprintln!("    promoted after {} ms", (promotion.seen - at) / 1000);
         let thawed = self.thaw_early(hurt, &promotion);
         self.watch_grace(&trap, &promotion);
-        take_due_job(&self.topology.nodes[promotion.node]);
+        serve_due_jobs(&self.topology.nodes[promotion.node]);
         let thawed = thawed.or_else(|| self.bring_back(hurt, &promotion));
         self.topology.follows(old, promotion.node);
         let to = now_us();
@@ -277,10 +277,16 @@ fn quiet(server: &Server, name: &str) -> Queue {
     q
 }
 
-/// The new primary gives the job that was due after the hurt, once.
-fn take_due_job(server: &Server) {
+/// The new primary gives the job that was due after the hurt, once, and then another one to who waits for it.
+fn serve_due_jobs(server: &Server) {
     let mut q = quiet(server, "due");
-    let job = wait_until("the job to be due", || q.claim_with(args!["LEASE", "1m"]).pop());
-    ok!(q, "ACK", &job.receipt);
+    let jobs = q.claim_with(args!["BLOCK", "10s", "LEASE", "1m"]);
+    assert_eq!(jobs.len(), 1, "the job that was due after the hurt");
+    ok!(q, "ACK", &jobs[0].receipt);
+    let waiter = Blocked::in_line(server, "due", args!["BLOCK", "10s", "LEASE", "1m"]);
+    let id = text(&ok!(q, "PUSH", "x", "DELAY", 200));
+    let jobs = waiter.end().jobs();
+    assert_eq!(jobs.iter().map(|job| &job.id).collect::<Vec<_>>(), [&id]);
+    ok!(q, "ACK", &jobs[0].receipt);
     assert_eq!(q.stats(["ready", "delayed", "leased"]), [0, 0, 0]);
 }
