@@ -251,6 +251,7 @@ impl Node {
             let refusal = ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs).err()).flatten();
             if refusal.is_some_and(|refusal| refusal.is_of_the_cluster() || !refusal.is_of_all_writes()) {
                 self.release_waiters_of(number);
+                self.index.borrow_mut().schedule.set_by(Task::Meet(number), self.now(ctx));
             }
         }
     }

@@ -202,22 +202,65 @@ fn a_header_that_moves_first_is_not_made_again_behind_it() {
     assert_eq!(target.queue("mail").stats(["delayed", "leased", "dead"]), [1, 1, 1]);
 }
 
+/// All keys of a queue are there, and the slot is not yet: whatever comes due is still for the source to do.
+#[test]
+fn a_target_that_has_all_keys_does_nothing_before_the_slot_is_its_own() {
+    let (source, target) = pair();
+    let mut q = source.queue("mail");
+    fill_every_key(&mut q);
+    q.push("short");
+    let short = q.claim_with(args!["LEASE", "500ms"]).remove(0);
+    q.unwatched();
+    let slots = [slot(&source, "mail"), slot(&source, "other")];
+    open_slot(&slots[1], &source, &target);
+    close_slot(&slots[1], &source, &target);
+    open_slot(&slots[0], &source, &target);
+    for key in keys_in(&slots[0], &source) {
+        migrate(&key, &source, &target);
+    }
+    // By the time that a lease of its own has ended, the target has looked at the other.
+    wait_for("the lease to be over", || {
+        q.now() > target_score(&target, &q.key("leased"), &short.id).unwrap_or(i64::MAX)
+    });
+    let mut other = target.queue("other");
+    other.push("x");
+    other.claim_and_lapse();
+    assert!(target_score(&target, &q.key("leased"), &short.id).is_some(), "the target ended a lease too early");
+    close_slot(&slots[0], &source, &target);
+    let mut there = target.queue("mail");
+    there.unwatched();
+    there.wait_lapse(&short.id);
+}
+
+/// A score in a slot that a node is being given.
+fn target_score(target: &Server, key: &[u8], id: &str) -> Option<i64> {
+    let mut con = target.conn();
+    redis::cmd("ASKING").exec(&mut con).expect("ASKING answers");
+    redis::cmd("ZSCORE").arg(key).arg(id).query(&mut con).expect("the key is read")
+}
+
+/// A worker that waits for a job for ever.
+fn wait_for_job(server: &Server, queue: &'static str) -> std::thread::JoinHandle<redis::RedisResult<redis::Value>> {
+    let mut con = server.conn();
+    std::thread::spawn(move || redis::cmd("DQ.CLAIM").arg(queue).arg("BLOCK").arg(0).query(&mut con))
+}
+
 #[test]
 fn a_queue_that_left_with_its_slot_is_forgotten_and_those_who_wait_are_sent_away() {
     let (source, target) = pair();
     let mut q = source.queue("mail");
     fill_every_key(&mut q);
     q.unwatched();
-    let mut waiter = source.conn();
-    let waiting = std::thread::spawn(move || {
-        redis::cmd("DQ.CLAIM").arg("mail").arg("BLOCK").arg(0).query::<redis::Value>(&mut waiter)
-    });
-    wait_for("somebody to wait", || source.info("dq", "dq_waiting") == "1");
+    // For the queue, and for one of the same slot that has no key.
+    let waiting = ["mail", "{mail}:new"].map(|name| wait_for_job(&source, name));
+    wait_for("both to wait", || source.info("dq", "dq_waiting") == "2");
     let slot = slot(&source, "mail");
     open_slot(&slot, &source, &target);
     close_slot(&slot, &source, &target);
-    let answer = waiting.join().expect("the waiter ends well").expect_err("the queue has left");
-    assert_error(&error_text(&answer), "UNBLOCKED", &["slot"]);
+    for waiting in waiting {
+        let answer = waiting.join().expect("the waiter ends well").expect_err("the queue has left");
+        assert_error(&error_text(&answer), "UNBLOCKED", &["slot"]);
+    }
     wait_for("the source to forget the queue", || source.info("dq", "dq_queues") == "0");
     assert_eq!(target.queue("mail").stats(["delayed", "leased", "dead"]), [1, 1, 1]);
 }
@@ -233,10 +276,7 @@ fn while_the_cluster_is_down_nobody_waits_and_then_the_grace_begins() {
     wait_for("the first grace to be over", || server.info("dq", "dq_takes_writes") == "1");
     let job = q.claim_with(args!["LEASE", 300]).remove(0);
     q.unwatched();
-    let mut waiter = server.conn();
-    let waiting = std::thread::spawn(move || {
-        redis::cmd("DQ.CLAIM").arg("mail").arg("BLOCK").arg(0).query::<redis::Value>(&mut waiter)
-    });
+    let waiting = wait_for_job(&server, "mail");
     wait_for("somebody to wait", || server.info("dq", "dq_waiting") == "1");
     let other = (int(&server.run(&["CLUSTER", "KEYSLOT", "mail"])) + 1).to_string();
     server.run(&["CLUSTER", "DELSLOTS", &other]);
