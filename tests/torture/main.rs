@@ -16,5 +16,6 @@ mod scene;
 mod way;
 
 mod calm;
+mod cluster;
 mod hurts;
 mod sentinel;
