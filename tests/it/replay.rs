@@ -81,13 +81,15 @@ fn receipts_of_the_earlier_life_are_stale() {
 
 #[test]
 fn stale_ones_come_back_as_they_were() {
-    let server = Server::builder().set("purge-interval", "10").set("stale-after", "100").start();
+    let server =
+        Server::builder().set("purge-interval", "10").set("stale-after", "100").set("stale-policy", "keep").start();
     let mut q = server.queue("q");
     q.push("x");
     let job = q.claim();
     ok!(q, "RETRY", job.receipt, "DELAY", 0, "ERROR", "e");
     q.claim_and_lapse();
     let before = q.record(&job.id);
+    server.set("stale-policy", "dead");
     q.wait_stat("stale-purged", 1);
     server.set("stale-policy", "keep");
     assert_eq!(int(&ok!(q, "REPLAY", "REASON", "failed", "ALL")), 0);
