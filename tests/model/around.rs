@@ -69,7 +69,7 @@ impl Run<'_> {
         }
         let acts = self.world.is_enabled();
         self.host.restart(how, acts);
-        self.world.restart();
+        self.world.restart(is_reload);
         if is_reload && had_waiter {
             self.world.told = Some(Told::Unblocked);
         }

@@ -7,7 +7,7 @@ use redis::Value;
 use crate::args;
 use crate::common::bytes;
 use crate::ops::{IdOptions, IdRef, JobOptions, Op, Wait, Which};
-use crate::reference::queue::{Id, Live, Place, Queue, Receipt};
+use crate::reference::queue::{Id, Live, Named, Place, Queue, Receipt};
 use crate::reference::{job, ms_of, number_of, NewJob, Pushed, Taking, Waiter};
 use crate::run::{expect, refused, Check, Reply, Run};
 use crate::settings;
@@ -137,23 +137,25 @@ impl Run<'_> {
         lease.is_none_or(|lease| lease <= self.world.setting("max-lease"))
     }
 
-    /// The text of a receipt of the queue, the latest first, and what it names.
-    fn receipt(&self, q: usize, place: usize) -> (String, Receipt) {
-        let of_queue: Vec<&Receipt> =
-            self.world.receipts.iter().rev().filter(|(other, _)| *other == q).map(|(_, receipt)| receipt).collect();
-        let named =
-            if place == usize::MAX || of_queue.is_empty() { None } else { Some(of_queue[place % of_queue.len()]) };
+    /// A receipt of the queue, the latest first: of those that still stand, or at every fourth place of all.
+    fn receipt(&self, q: usize, place: usize) -> Receipt {
         let nobodys = Receipt { text: NOBODYS.into(), id: b"00000000001".to_vec(), life: 0, claim: 1 };
-        let receipt = named.cloned().unwrap_or(nobodys);
-        (receipt.text.clone(), receipt)
+        if place == usize::MAX {
+            return nobodys;
+        }
+        let all = || self.world.receipts.iter().rev().filter(|(other, _)| *other == q).map(|(_, receipt)| receipt);
+        let stand: Vec<&Receipt> =
+            all().filter(|receipt| !matches!(self.queue(q).named(receipt), Named::Nothing)).collect();
+        let some = if place % 4 == 3 || stand.is_empty() { all().collect() } else { stand };
+        some.get(place % some.len().max(1)).map_or(nobodys, |receipt| (*receipt).clone())
     }
 
     pub fn recent_receipt(&self, q: usize) -> String {
-        self.receipt(q, 0).0
+        self.receipt(q, 0).text
     }
 
     fn receipts(&self, q: usize, places: &[usize]) -> (Vec<Vec<u8>>, Vec<Receipt>) {
-        let receipts: Vec<Receipt> = places.iter().map(|place| self.receipt(q, *place).1).collect();
+        let receipts: Vec<Receipt> = places.iter().map(|place| self.receipt(q, *place)).collect();
         (receipts.iter().map(|receipt| receipt.text.clone().into_bytes()).collect(), receipts)
     }
 
@@ -455,11 +457,11 @@ impl Run<'_> {
         error: Option<usize>,
         stack: Option<usize>,
     ) -> Check {
-        let (name, receipt) = self.receipt(q, place);
+        let receipt = self.receipt(q, place);
         let mut groups = Self::note(error, stack);
         groups.extend(delay.map(|delay| args!["DELAY", duration(delay)]));
         let words = self.options(groups);
-        let reply = self.call("RETRY", q, [args![name], words].concat());
+        let reply = self.call("RETRY", q, [args![&receipt.text], words].concat());
         if delay.is_some_and(|delay| delay > self.rule(q, "max-delay")) {
             return refused(&reply, "DQDELAY");
         }
@@ -496,9 +498,9 @@ impl Run<'_> {
     }
 
     fn fail(&mut self, q: usize, place: usize, error: Option<usize>, stack: Option<usize>) -> Check {
-        let (name, receipt) = self.receipt(q, place);
+        let receipt = self.receipt(q, place);
         let words = self.options(Self::note(error, stack));
-        let reply = self.call("FAIL", q, [args![name], words].concat());
+        let reply = self.call("FAIL", q, [args![&receipt.text], words].concat());
         let (error, stack) = (error.map(text), stack.map(text));
         let note = (error.as_deref(), stack.as_deref());
         if self.world.change(q, |queue, scene| queue.fail(scene, &receipt, note)) {

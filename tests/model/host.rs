@@ -12,7 +12,7 @@ use crate::common::{text, wait_for, Server};
 use crate::look::reply_of;
 use crate::ops::{Restart, Via};
 use crate::reference::openings::Openings;
-use crate::reference::server_settings;
+use crate::reference::{server_settings, Numbers};
 use crate::settings;
 
 pub type Reply = Result<Value, String>;
@@ -49,6 +49,7 @@ pub struct Host {
     /// Queue time in µs.
     pub now_us: u64,
     pub openings: Openings,
+    pub numbers: Numbers,
     /// How long what must come may take.
     pub patience: Duration,
     /// What the histories came to, as far as it is counted.
@@ -60,7 +61,9 @@ pub struct Host {
 impl Host {
     pub fn start() -> Host {
         let clock = FrozenClock::new();
-        let mut builder = clock.rules(Server::with_grace().aof());
+        // What was written survives kill -9 without fsync, too.
+        let aof = Server::with_grace().line("appendonly yes").line("appendfsync no");
+        let mut builder = clock.rules(aof);
         for (name, value) in SETTINGS {
             builder = builder.set(name, &settings::setting(name).show(value));
         }
@@ -77,6 +80,7 @@ impl Host {
             tick: String::new(),
             now_us,
             openings: Openings::default(),
+            numbers: Numbers::default(),
             patience: Duration::from_secs(20),
             met: BTreeMap::new(),
             rounds: 0,
@@ -186,12 +190,11 @@ impl Host {
     }
 
     fn await_first_turn(&mut self) {
-        wait_for("the first turn", || self.server.info("dq", "dq_timer_runs") != "0");
+        wait_for("the first turn", || turns(&self.server) > 0);
     }
 
     /// Ends the server and starts it again, or has it load its data anew; `acts`: it takes turns then.
     pub fn restart(&mut self, how: Restart, acts: bool) {
-        let runs = |server: &Server| server.info("dq", "dq_timer_runs").parse::<u64>().expect("a number");
         match how {
             Restart::Crash => self.server.crash_and_restart(),
             Restart::Shutdown => {
@@ -207,9 +210,16 @@ impl Host {
         let port = self.server.port;
         self.replica.run(&["REPLICAOF", "127.0.0.1", &port.to_string()]);
         self.con = self.server.conn();
-        let before = if matches!(how, Restart::Reload) { runs(&self.server) } else { 0 };
-        wait_for("a turn after the start", || !acts || runs(&self.server) > before);
+        let before = if matches!(how, Restart::Reload) { turns(&self.server) } else { 0 };
+        wait_for("a turn after the start", || !acts || turns(&self.server) > before);
         self.now_us = self.clock.wall_us();
         self.replica.catch_up(&self.server);
     }
+}
+
+/// How many turns the server has taken; those of the first ms are not told yet.
+fn turns(server: &Server) -> u64 {
+    let info = text(&server.run(&["INFO", "dq"]));
+    let runs = info.lines().find_map(|line| line.strip_prefix("dq_timer_runs:"));
+    runs.map_or(0, |runs| runs.trim().parse().expect("a number"))
 }

@@ -37,7 +37,7 @@ const SHORT: Duration = Duration::from_secs(40);
 /// Steps of a history, at most.
 const LONGEST: usize = 100;
 /// One history in so many restarts the server.
-const RESTARTS: u64 = 40;
+const RESTARTS: u64 = 20;
 /// How long a failing history is made shorter.
 const SHRINKING: Duration = Duration::from_secs(90);
 

@@ -262,7 +262,7 @@ fn delay() -> impl Strategy<Value = u64> {
 }
 
 fn lease() -> impl Strategy<Value = u64> {
-    select(vec![1, 2, 10, 50, 500, 3000, 60_000])
+    select(vec![1, 2, 10, 50, 500, 3000, 3000, 60_000, 60_000])
 }
 
 fn wait() -> impl Strategy<Value = Wait> {
@@ -310,7 +310,7 @@ fn which() -> impl Strategy<Value = Which> {
 }
 
 fn receipt() -> impl Strategy<Value = usize> {
-    prop_oneof![6 => 0..3usize, 2 => 0..12usize, 1 => Just(usize::MAX)]
+    prop_oneof![8 => 0..3usize, 4 => 0..8usize, 1 => Just(usize::MAX)]
 }
 
 fn receipts() -> impl Strategy<Value = Vec<usize>> {
@@ -391,18 +391,18 @@ fn producing() -> impl Strategy<Value = Op> {
 
 fn working() -> impl Strategy<Value = Op> {
     prop_oneof![
-        8 => (q(), count(), option::of(lease())).prop_map(|(q, count, lease)| Op::Claim { q, count, lease }),
+        20 => (q(), count(), option::of(lease())).prop_map(|(q, count, lease)| Op::Claim { q, count, lease }),
         2 => (q(), count(), option::of(lease()), option::of(any::<bool>()))
             .prop_map(|(first, count, lease, rotate)| Op::Mclaim { first, count, lease, rotate }),
         2 => (q(), any::<bool>(), 1..3u64, option::of(lease()), select(vec![0, 1, 30, 2000]), any::<bool>())
             .prop_map(|(q, several, count, lease, ms, rotate)| Op::Block { q, several, count, lease, ms, rotate }),
-        3 => (q(), receipts(), any::<bool>()).prop_map(|(q, receipts, each)| Op::Ack { q, receipts, each }),
-        3 => (q(), lease(), receipts()).prop_map(|(q, ms, receipts)| Op::Extend { q, ms, receipts }),
-        4 => (q(), receipt(), option::of(delay()), text(), text())
+        6 => (q(), receipts(), any::<bool>()).prop_map(|(q, receipts, each)| Op::Ack { q, receipts, each }),
+        5 => (q(), lease(), receipts()).prop_map(|(q, ms, receipts)| Op::Extend { q, ms, receipts }),
+        7 => (q(), receipt(), option::of(delay()), text(), text())
             .prop_map(|(q, receipt, delay, error, stack)| Op::Retry { q, receipt, delay, error, stack }),
-        3 => (q(), option::of(delay()), receipts())
+        4 => (q(), option::of(delay()), receipts())
             .prop_map(|(q, delay, receipts)| Op::Release { q, delay, receipts }),
-        3 => (q(), receipt(), text(), text())
+        4 => (q(), receipt(), text(), text())
             .prop_map(|(q, receipt, error, stack)| Op::Fail { q, receipt, error, stack }),
     ]
 }
@@ -467,9 +467,9 @@ fn op(restarts: bool) -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         24 => producing(),
-        40 => working(),
+        56 => working(),
         20 => operating(),
-        24 => time(),
+        18 => time(),
         8 => rest,
         u32::from(restarts) * 2 => restart,
     ]

@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         let settings = Host::settings();
         let (boot, wall) = (host.clock.boot_us(), host.clock.wall_us());
         let mut world = World::new(boot, wall, host.now_us, settings.clone());
-        world.openings = host.openings.clone();
+        (world.openings, world.numbers) = (host.openings.clone(), host.numbers);
         // The reference takes the grace of the history before as the server does.
         host.set(&settings);
         world.take_turns();
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
         {
             *self.host.met.entry(figure).or_default() += count;
         }
-        self.host.openings = self.world.openings.clone();
+        (self.host.openings, self.host.numbers) = (self.world.openings.clone(), self.world.numbers);
         self.host.call(&args!["CONFIG", "SET", "dq.enabled", "yes"]).ok();
         for queue in &self.world.queues {
             let _ = self.host.call(&args!["DQ.DROP", &queue.name, "FORCE"]);

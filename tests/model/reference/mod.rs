@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use openings::Openings;
-use queue::{Id, Live, Place, Queue, Receipt, Scene};
+use queue::{Id, Known, Live, Place, Queue, Receipt, Scene};
 
 use crate::common::msgpack::Record;
 use crate::settings;
@@ -63,6 +63,15 @@ pub enum Told {
     Unblocked,
 }
 
+/// The numbers of which ids and births are made.
+#[derive(Clone, Copy, Default)]
+pub struct Numbers {
+    /// The newest that the server drew since it started.
+    newest: u64,
+    /// The time of the newest that it may have met when it started.
+    ahead: u64,
+}
+
 /// A server and its queues.
 #[derive(Clone)]
 pub struct World {
@@ -79,10 +88,7 @@ pub struct World {
     pub other: Option<Box<World>>,
     is_other: bool,
     lives: u64,
-    /// The newest number that the server drew since it started, as an id or a birth.
-    newest: u64,
-    /// The time of the newest number that it may have met when it started.
-    ahead: u64,
+    pub numbers: Numbers,
     receipt_texts: HashSet<String>,
 }
 
@@ -120,8 +126,7 @@ impl World {
             other: None,
             is_other: false,
             lives: 0,
-            newest: 0,
-            ahead: 0,
+            numbers: Numbers::default(),
             receipt_texts: HashSet::new(),
         }
     }
@@ -205,21 +210,21 @@ impl World {
     fn take_number(&mut self, q: usize, id: &[u8]) -> Check {
         let shown = id.escape_ascii();
         let number = number_of(id).ok_or(format!("{shown} is no id"))?;
-        if number <= self.newest {
+        if number <= self.numbers.newest {
             return Err(format!("the id {shown} does not come behind the one before"));
         }
         if self.queues[q].jobs.contains_key(id) || self.queues[q].dead.contains_key(id) {
             return Err(format!("the id {shown} is there already"));
         }
         self.check_time(number)?;
-        self.newest = number;
+        self.numbers.newest = number;
         Ok(())
     }
 
     /// A number is of the time at which it is drawn, unless others are of a time yet to come.
     fn check_time(&self, number: u64) -> Check {
         let (made, now) = (ms_of(number), self.now());
-        let latest = self.ahead.max(ms_of(self.newest)).max(now.saturating_sub(1)) + 1;
+        let latest = self.numbers.ahead.max(ms_of(self.numbers.newest)).max(now.saturating_sub(1)) + 1;
         if (now..=latest).contains(&made) && (made == now || latest > now) {
             Ok(())
         } else {
@@ -230,7 +235,7 @@ impl World {
     /// Takes over the number that was drawn at the push of a caller's id.
     pub fn take_birth(&mut self, birth: u64) -> Check {
         self.check_time(birth)?;
-        self.newest = self.newest.max(birth);
+        self.numbers.newest = self.numbers.newest.max(birth);
         Ok(())
     }
 
@@ -436,17 +441,22 @@ impl World {
         }
     }
 
-    /// The server was ended and has started again, or has loaded its data anew.
-    pub fn restart(&mut self) {
+    /// The server was ended and has started again, or has loaded its data anew: then the figures of queues that somebody
+    /// waited for go on, and those of others begin at zero.
+    pub fn restart(&mut self, is_reload: bool) {
         self.scene.now_us = self.wall_us;
         self.openings = Openings::default();
+        for q in 0..self.queues.len() {
+            let stays = is_reload && self.waits_for(q);
+            let known = self.queues[q].known.take().filter(|_| stays);
+            self.queues[q].known = known.map(|known| Known { resumed_at: 0, next_turn: 0, ..known });
+        }
         self.waiter = None;
-        self.queues.iter_mut().for_each(|queue| queue.known = None);
-        self.find_queues();
+        self.meet_all();
         // A number may come again that belongs to nothing any more.
         let present = self.queues.iter().flat_map(|queue| queue.jobs.keys().chain(queue.dead.keys()));
-        self.ahead = present.filter_map(|id| number_of(id)).map(ms_of).max().unwrap_or(0);
-        self.newest = 0;
+        let ahead = present.filter_map(|id| number_of(id)).map(ms_of).max().unwrap_or(0);
+        self.numbers = Numbers { newest: 0, ahead };
     }
 }
 
