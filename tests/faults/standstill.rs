@@ -77,6 +77,7 @@ fn a_primary_that_was_frozen_goes_on_as_soon_as_its_replicas_have_answered() {
     let answer = waiter.end();
     let after = answer.at - thawed;
     assert_eq!(answer.jobs().len(), 1);
+    eprintln!("served {after:?} after the thaw");
     // The server sees an answer once a second, and knows only whole seconds.
     assert!(after > Duration::from_millis(1000) && after < Duration::from_secs(4), "served {after:?} after the thaw");
     assert!(primary.log().contains("dq: the server stood still for 2"), "{}", primary.log());
