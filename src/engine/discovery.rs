@@ -132,7 +132,7 @@ impl Events for ServerEvents {
     fn loading_ended(ctx: &Ctx) {
         NODE.loading.set(false);
         if NODE.primary.get() {
-            NODE.take_over(ctx);
+            NODE.begin_anew(ctx);
         }
     }
 

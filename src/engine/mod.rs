@@ -157,9 +157,14 @@ impl Node {
         self.warned_of_eviction.set(evicts);
     }
 
-    /// Becomes a node that acts: the queues are looked for, and the grace begins.
+    /// Becomes a node that acts, by the system's clock as it stands now.
     fn take_over(&self, ctx: &Ctx) {
         self.clock.restart();
+        self.begin_anew(ctx);
+    }
+
+    /// The data are new: the queues are looked for, and the grace begins. Queue time goes on.
+    fn begin_anew(&self, ctx: &Ctx) {
         *self.ids.borrow_mut() = IdMaker::new(draw());
         *self.availability.borrow_mut() = Availability::default();
         self.doubt.set(None);

@@ -586,3 +586,19 @@ fn a_walk_of_check_goes_on_through_a_step_back() {
     let problems = walk.join().expect("the client ends").expect("the walk answers");
     assert_eq!(problems, 0);
 }
+
+/// The data are loaded anew into a server that runs: queue time goes on as it was, whatever the wall clock shows.
+#[test]
+fn a_reload_does_not_read_the_wall_clock() {
+    for step in [-5 * MINUTE, -HOUR, HOUR] {
+        let (wall, server, mut q) = with_wall();
+        let ready = q.push("ready");
+        ok!(q, "PUSH", "far", "DELAY", "30m");
+        set_and_seen(&server, &wall, step);
+        server.run(&["DEBUG", "RELOAD"]);
+        let due: Vec<String> = q.claim_n(10).into_iter().map(|job| job.id).collect();
+        assert_eq!(due, [ready], "{step}");
+        let offset = clock(&server, "offset_ms");
+        assert!(offset.abs() >= step.abs() * 8 / 10, "{step}: {offset} ms off");
+    }
+}
