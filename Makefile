@@ -3,17 +3,21 @@
 # Where `make run` listens. Not 6379: Debian's own Redis may be there.
 PORT ?= 6380
 REDIS_SERVER ?= redis-server
+# How long each part of `make torture` lasts, and which run is drawn again.
+MINUTES ?= 10
+SEED ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(TARGET)/release/libdq.so
 RUN := $(TARGET)/run
+TORTURE := $(foreach suite,torture model argv,$(if $(wildcard tests/$(suite)/main.rs),--test $(suite)))
 
 # What `make test-matrix` runs the tests on.
 SERVERS ?= redis-7.0 redis-8.0 redis-8.2 valkey-8.0 valkey-8.1 valkey-9.1
 
 export REDIS_SERVER
 
-.PHONY: help build run test test-matrix bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run test test-matrix torture bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -36,6 +40,10 @@ test: ## Run every test, in servers of its own on free ports.
 test-matrix: ## Run the tests on every supported server, or on SERVERS=valkey-9.1, and write the README's table of them.
 	@scripts/needs.sh matrix
 	python3 scripts/matrix.py $(SERVERS)
+
+torture: ## Hurt servers by the dice for MINUTES (10) and account for every job; SEED draws a run again.
+	@scripts/needs.sh test
+	DQ_TORTURE_MINUTES=$(MINUTES) $(if $(SEED),DQ_TEST_SEED=$(SEED)) cargo test --locked $(TORTURE) -- --nocapture
 
 bench: ## Measure what a job costs, how late it comes and how long others wait (10 minutes); docs/benchmarks.md explains.
 	@scripts/needs.sh test

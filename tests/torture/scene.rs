@@ -1,7 +1,9 @@
 //! What all parts do with their servers: waiting until all is done, and reading what is left.
 
+use std::time::Instant;
+
 use crate::account::{Left, Place};
-use crate::common::{bytes, wait_for, Server};
+use crate::common::{bytes, Server, DEADLINE, PAUSE};
 use crate::crew::number_of;
 
 /// Every job that the server holds in these queues.
@@ -26,6 +28,16 @@ pub fn wait_until_done(server: &Server, queues: &[String]) {
     for queue in queues {
         let mut q = server.queue(queue);
         q.unwatched();
-        wait_for("all to be done", || q.stats(["ready", "delayed", "leased"]) == [0, 0, 0]);
+        let end = Instant::now() + 2 * DEADLINE;
+        while q.stats(["ready", "delayed", "leased"]) != [0, 0, 0] {
+            let raw = || format!("{:?}", server.queue(queue).unwatched().read_raw());
+            assert!(
+                Instant::now() < end,
+                "waited in vain for all of {queue} to be done: {:?}\n{}",
+                q.stats_list(),
+                raw()
+            );
+            std::thread::sleep(PAUSE);
+        }
     }
 }

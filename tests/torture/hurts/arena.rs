@@ -52,7 +52,9 @@ pub struct Arena {
     pub plan: Plan,
     pub ledger: Arc<Ledger>,
     pub port: Arc<Port>,
+    /// The server's, and the replica's.
     pub disk: Disk,
+    pub other_disk: Disk,
     pub wall: Wall,
     pub dice: Dice,
     /// What was seen of the hurts, and how often.
@@ -66,6 +68,8 @@ pub struct Arena {
     /// Since when the server takes no writes.
     pub refused_since: Option<u64>,
     clock_was_set: bool,
+    /// How far the wall clock is off, in ms.
+    offset: i64,
     crew: Crew,
     figures: Figures,
 }
@@ -89,6 +93,7 @@ impl Arena {
             keeping,
             ledger,
             disk,
+            other_disk: Disk::new(),
             wall,
             dice: Dice(seed),
             seen: BTreeMap::new(),
@@ -100,6 +105,7 @@ impl Arena {
             next_large: crate::crew::LARGE,
             refused_since: None,
             clock_was_set: false,
+            offset: 0,
             crew,
             figures,
         }
@@ -161,7 +167,7 @@ impl Arena {
         self.port.close();
         let at = now_us();
         self.server.kill();
-        let cut = self.disk.cut_power(self.server.dir());
+        let cut = self.disk.cut_power(self.server.dir(), &mut self.dice);
         let slow = cut.synced_at.map_or(at, |synced| synced.saturating_sub(SYNC_DELAY_US));
         self.may_undo("a power cut", self.safe_at(at).map(|safe| safe.min(slow)));
         if cut.lost > 0 {
@@ -207,7 +213,7 @@ impl Arena {
     /// Starts the server, which went at `from`, again.
     pub fn come_back(&mut self, from: u64) {
         let begun = self.about_to_take_over();
-        self.server.start_again_as(self.builder());
+        self.server.start_again_as(self.builder(&self.disk));
         self.took_over(from, begun);
         self.see("restarts");
     }
@@ -215,6 +221,7 @@ impl Arena {
     /// A new server process, or a promoted one, reads the clock of the machine, which is right by then. Gives the time.
     pub fn about_to_take_over(&mut self) -> u64 {
         self.wall.set(0);
+        self.offset = 0;
         now_us()
     }
 
@@ -247,16 +254,17 @@ impl Arena {
         }
     }
 
-    /// Sets the wall clock to the real time and so many ms.
-    pub fn set_clock(&mut self, ms: i64) {
+    /// Sets the wall clock to the real time and so many ms; gives by how many that was a step.
+    pub fn set_clock(&mut self, ms: i64) -> i64 {
         self.clock_was_set = true;
         self.ledger.pages().hurry = HURRY;
         self.wall.set(ms);
+        ms - std::mem::replace(&mut self.offset, ms)
     }
 
     /// What the servers of this arena are started with.
-    pub fn builder(&self) -> Builder {
-        self.disk.serves(self.wall.rules(builder(self.keeping)))
+    pub fn builder(&self, disk: &Disk) -> Builder {
+        disk.serves(self.wall.rules(builder(self.keeping)))
     }
 
     /// Fails where a figure is not what became of the jobs since the server came.
@@ -283,9 +291,8 @@ impl Arena {
         let account = Account::of(&pages, &left);
         let refusals = pages.refusals.iter().map(|(code, count)| (format!("commands refused: {code}"), *count as u64));
         let seen: BTreeMap<String, u64> = self.seen.into_iter().chain(refusals).collect();
-        for (what, count) in &seen {
-            eprintln!("{count:8} seen: {what}");
-        }
+        let lines: String = seen.iter().map(|(what, count)| format!("{count:8} seen: {what}\n")).collect();
+        eprint!("{}\n{lines}", std::thread::current().name().unwrap_or_default());
         account.settle();
         Settled { tally: account.tally, seen }
     }

@@ -18,13 +18,14 @@ impl Arena {
 
 fn step(arena: &mut Arena, ms: i64) {
     let before = arena.steps();
-    arena.set_clock(ms);
-    wait_for("the step to be seen", || arena.steps() > before);
-    arena.see("steps");
+    if arena.set_clock(ms) != 0 {
+        wait_for("the step to be seen", || arena.steps() > before);
+        arena.see("steps");
+    }
 }
 
 fn back(arena: &mut Arena) {
-    arena.set_clock(0);
+    step(arena, 0);
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn an_hour_on_and_back() {
     for hurt in [&HOUR_ON, &HOUR_BACK] {
         arena.live_through(hurt);
     }
-    assert_eq!(arena.settle().seen["steps"], 2);
+    assert_eq!(arena.settle().seen["steps"], 4);
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn ten_minutes_on_and_back() {
     for hurt in [&TEN_MINUTES_ON, &TEN_MINUTES_BACK] {
         arena.live_through(hurt);
     }
-    assert_eq!(arena.settle().seen["steps"], 2);
+    assert_eq!(arena.settle().seen["steps"], 4);
 }
 
 #[test]
@@ -51,5 +52,5 @@ fn two_seconds_on_and_back() {
     for hurt in [&A_LITTLE_ON, &A_LITTLE_BACK] {
         arena.live_through(hurt);
     }
-    assert_eq!(arena.settle().seen["steps"], 2);
+    assert_eq!(arena.settle().seen["steps"], 4);
 }

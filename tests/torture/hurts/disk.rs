@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::common::dice::Dice;
 use crate::common::server::{new_dir, Builder};
 
 pub struct Disk {
@@ -56,8 +57,11 @@ impl Disk {
             .expect("the switch is written");
     }
 
-    /// Takes from the append only files of a server that was killed what it had not synced.
-    pub fn cut_power(&self, server_dir: &Path) -> Cut {
+    /// Takes from the append only files of a server that was killed what it had not synced, or the end of that: a disk
+    /// that loses power stops anywhere in what it has to write. Here it stops between two commands, which may be in the
+    /// middle of a MULTI. Where it stops within a command of a MULTI, all servers before Valkey 9.1 keep the begin of that
+    /// MULTI in the file, and put what they write later inside it (valkey-io/valkey#4342): no module can mend that.
+    pub fn cut_power(&self, server_dir: &Path, dice: &mut Dice) -> Cut {
         let mut cut = Cut { lost: 0, synced_at: None };
         for entry in fs::read_dir(server_dir.join("appendonlydir")).expect("the folder is read").flatten() {
             if !entry.file_name().to_string_lossy().ends_with(".incr.aof") {
@@ -67,9 +71,11 @@ impl Disk {
             let (safe, at) = self.synced(about.ino()).unwrap_or((0, 0));
             cut.synced_at = cut.synced_at.max(Some(at).filter(|at| *at > 0));
             if safe < about.len() {
-                cut.lost += about.len() - safe;
+                let bytes = fs::read(entry.path()).expect("the file is read");
+                let kept = *dice.pick(&ends_of_commands(&bytes, safe as usize)) as u64;
+                cut.lost += about.len() - kept;
                 let file = File::options().write(true).open(entry.path()).expect("the file opens");
-                file.set_len(safe).expect("the file is cut");
+                file.set_len(kept).expect("the file is cut");
             }
         }
         cut
@@ -81,6 +87,33 @@ impl Disk {
         let number = |at: usize| Some(u64::from_ne_bytes(note.get(at..at + 8)?.try_into().ok()?));
         Some((number(0)?, number(8)?))
     }
+}
+
+/// Where commands end in an append only file, from an end on.
+fn ends_of_commands(file: &[u8], from: usize) -> Vec<usize> {
+    let mut ends = vec![from];
+    let mut at = from;
+    while let Some(end) = end_of_command(file, at) {
+        ends.push(end);
+        at = end;
+    }
+    ends
+}
+
+/// Where the command ends that begins there, where it is whole.
+fn end_of_command(file: &[u8], at: usize) -> Option<usize> {
+    // The number after the mark `*` or `$`, and where its line ends.
+    let number = |at: usize| {
+        let line = file.get(at..)?.split(|byte| *byte == b'\n').next()?;
+        let digits = std::str::from_utf8(line.get(1..)?).ok()?.trim_end();
+        Some((digits.parse::<usize>().ok()?, at + line.len() + 1))
+    };
+    let (words, mut at) = number(at)?;
+    for _ in 0..words {
+        let (bytes, begin) = number(at)?;
+        at = begin + bytes + 2;
+    }
+    (at <= file.len()).then_some(at)
 }
 
 impl Drop for Disk {

@@ -114,7 +114,11 @@ impl Mix {
         if self.on.iter().any(|on| std::ptr::eq(*on, hurt)) {
             return;
         }
-        // A server that has to sync each write ends at a full disk at once.
+        if self.arena.keeping == Keeping::Always && std::ptr::eq(hurt, &full_disk::FULL_DISK) {
+            // It ends the server as soon as it writes, and is over then.
+            self.end_all();
+            return self.begin(hurt);
+        }
         self.begin(hurt);
         self.on.push(hurt);
     }

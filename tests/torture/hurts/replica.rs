@@ -16,7 +16,7 @@ impl Arena {
         if self.replica.is_none() {
             let diskless = if self.dice.one_in(2) { "yes" } else { "no" };
             self.server.run(&["CONFIG", "SET", "repl-diskless-sync", diskless]);
-            self.replica = Some(self.builder().replica_of(&self.server).start());
+            self.replica = Some(self.builder(&self.other_disk).replica_of(&self.server).start());
             self.see(&format!("replicas, diskless {diskless}"));
         }
         self.replica.as_mut().expect("it was made")
@@ -41,6 +41,7 @@ impl Arena {
     fn swap(&mut self, from: u64, begun: u64) {
         let replica = self.replica.take().expect("it was promoted");
         self.replica = Some(std::mem::replace(&mut self.server, replica));
+        std::mem::swap(&mut self.disk, &mut self.other_disk);
         if self.keeping == Keeping::Snapshots {
             self.snapshot();
         }
@@ -58,7 +59,7 @@ fn go(arena: &mut Arena) {
     let ms = arena.some_ms(0, 300);
     arena.last(ms);
     let port = arena.server.port;
-    let builder = arena.builder().line(&format!("replicaof 127.0.0.1 {port}"));
+    let builder = arena.builder(&arena.other_disk).line(&format!("replicaof 127.0.0.1 {port}"));
     arena.replica().start_again_as(builder);
     wait_for("the replica to ask", || arena.full_syncs() > full || arena.replica_is_up());
     arena.see("replicas killed");

@@ -8,6 +8,8 @@ pub const SNAPSHOT: Hurt = Hurt { name: "BGSAVE", begin: begin_snapshot, end: ov
 pub const REWRITE: Hurt = Hurt { name: "BGREWRITEAOF", begin: begin_rewrite, end: over };
 pub const KILL_IN_SAVE: Hurt = Hurt { name: "kill -9 in the middle of a save", begin: kill_in_save, end: over };
 pub const RELOAD: Hurt = Hurt { name: "DEBUG RELOAD", begin: reload, end: over };
+/// Alone only: afterwards Redis 7.0 does not know where to cut off what a full disk took only half of.
+const LOAD_AOF: Hurt = Hurt { name: "DEBUG LOADAOF", begin: load_aof, end: over };
 
 impl Arena {
     fn is_saving(&self) -> bool {
@@ -78,14 +80,26 @@ fn kill_in_save(arena: &mut Arena) {
 
 /// The server puts its data down and loads them again, in one step.
 fn reload(arena: &mut Arena) {
-    let what = if arena.keeping != Keeping::Snapshots && arena.dice.one_in(2) { "LOADAOF" } else { "RELOAD" };
     let begun = now_us();
-    if arena.server.try_run(&["DEBUG", what]).is_ok() {
-        arena.saved = if what == "RELOAD" { begun } else { arena.saved };
+    if load_anew(arena, "RELOAD") {
+        arena.saved = begun;
+    }
+}
+
+/// It loads its append only file again.
+fn load_aof(arena: &mut Arena) {
+    load_anew(arena, "LOADAOF");
+}
+
+fn load_anew(arena: &mut Arena, what: &str) -> bool {
+    let begun = now_us();
+    let done = arena.server.try_run(&["DEBUG", what]).is_ok();
+    if done {
         arena.grace(now_us(), begun);
         arena.count_anew();
         arena.see("reloads");
     }
+    done
 }
 
 #[test]
@@ -111,6 +125,9 @@ fn kill_in_the_middle_of_a_save() {
 
 #[test]
 fn reloads_under_load() {
-    let (arena, times) = alone(Keeping::EverySecond, &RELOAD, 6);
-    assert_eq!(arena.settle().seen["reloads"], times as u64);
+    let mut arena = Arena::start(Keeping::EverySecond);
+    for hurt in [&RELOAD, &LOAD_AOF, &RELOAD, &LOAD_AOF] {
+        arena.live_through(hurt);
+    }
+    assert_eq!(arena.settle().seen["reloads"], 4);
 }
