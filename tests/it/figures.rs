@@ -212,13 +212,15 @@ fn ten_thousand_queues_are_counted_again_and_again() {
 
 #[test]
 fn what_waits_and_what_timers_did_is_shown() {
-    let server = Server::builder().set("purge-interval", "10").set("stale-after", "50").start();
+    let server =
+        Server::builder().set("purge-interval", "10").set("stale-after", "50").set("stale-policy", "keep").start();
     let mut q = server.queue("q");
     let before = figure(&server, "dq_timer_runs");
     q.push("x");
     q.push("y");
     q.claim_with(args!["COUNT", 2, "LEASE", 1]);
     wait_figure(&server, "dq_leases_lapsed", 2);
+    server.set("stale-policy", "dead");
     wait_figure(&server, "dq_stale_purged", 2);
     for field in ["dq_timer_us", "dq_timer_longest_us", "dq_timer_lease_runs", "dq_timer_purge_runs"] {
         assert!(figure(&server, field) > 0, "{field}");
