@@ -22,11 +22,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    pub fn advance_to_next(&mut self, off: i64) -> Check {
+    pub fn advance_to_next(&mut self, off: i64, us: u64) -> Check {
         let now = self.world.now();
         let next = self.moments().into_iter().filter(|at| *at > now).min().unwrap_or(now + 1);
         let at = next.saturating_add_signed(off).max(now + 1);
-        self.advance(at * 1000 - self.world.scene.now_us)
+        self.advance(at * 1000 + us - self.world.scene.now_us)
     }
 
     /// When something is due, in ms of queue time.
@@ -58,6 +58,13 @@ impl Run<'_> {
         self.host.set(&BTreeMap::from([(name, value)]));
         self.world.set(name, value);
         Ok(())
+    }
+
+    pub fn outage(&mut self, grace: u64) -> Check {
+        self.server_setting("takeover-grace", grace)?;
+        self.server_setting("enabled", 1)?;
+        self.hear()?;
+        self.server_setting("enabled", 0)
     }
 
     pub fn restart(&mut self, how: Restart) -> Check {

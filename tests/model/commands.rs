@@ -103,7 +103,8 @@ impl Run<'_> {
             Op::Queues { pattern } => self.queues(*pattern),
             Op::Server { name, value } => self.server_setting(name, *value),
             Op::Advance { us } => self.advance(*us),
-            Op::AdvanceToNext { off } => self.advance_to_next(*off),
+            Op::AdvanceToNext { off, us } => self.advance_to_next(*off, *us),
+            Op::Outage { grace } => self.outage(*grace),
             Op::Wall { hours } => self.set_wall(*hours),
             Op::Restart(how) => self.restart(*how),
             Op::Harm { q, harm, at } => self.harm(*q, *harm, *at),
@@ -162,14 +163,8 @@ impl Run<'_> {
     fn id(&self, q: usize, id: IdRef) -> Id {
         match id {
             IdRef::Own(place) => OWN_IDS[place].into(),
-            IdRef::Present(place) => {
-                let present: Vec<&Id> = self.queue(q).jobs.keys().chain(self.queue(q).dead.keys()).collect();
-                if present.is_empty() {
-                    b"nosuch".to_vec()
-                } else {
-                    present[place % present.len()].clone()
-                }
-            }
+            IdRef::Present(place) => one_of(self.queue(q).jobs.keys().chain(self.queue(q).dead.keys()), place),
+            IdRef::Dead(place) => one_of(self.queue(q).dead.keys(), place),
         }
     }
 
@@ -847,6 +842,12 @@ impl Run<'_> {
         }
         expect(&Ok(Value::Array(found)), &Value::Array(expected))
     }
+}
+
+/// The id at a place among these, or one that nothing has.
+fn one_of<'a>(ids: impl Iterator<Item = &'a Id>, place: usize) -> Id {
+    let ids: Vec<&Id> = ids.collect();
+    ids.get(place % ids.len().max(1)).map_or_else(|| b"nosuch".to_vec(), |id| (*id).clone())
 }
 
 fn claim_options(count: Option<u64>, lease: Option<u64>) -> Vec<Group> {

@@ -18,7 +18,7 @@ use crate::settings;
 pub type Reply = Result<Value, String>;
 
 /// The settings that every history begins with: small enough that all of them matter within a few steps.
-pub const SETTINGS: [(&str, u64); 14] = [
+pub const SETTINGS: [(&str, u64); 15] = [
     ("lease", 1000),
     ("max-lease", 86_400_000),
     ("max-retries", 3),
@@ -26,6 +26,7 @@ pub const SETTINGS: [(&str, u64); 14] = [
     ("backoff-base", 10),
     ("backoff-cap", 100),
     ("max-delay", 120_000),
+    ("max-error", 10),
     ("stale-after", 2000),
     ("dead-max", 5),
     ("dead-max-age", 60_000),

@@ -54,6 +54,8 @@ pub enum IdRef {
     Own(usize),
     /// That of a job or letter, by its place.
     Present(usize),
+    /// That of a letter, by its place.
+    Dead(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -222,9 +224,14 @@ pub enum Op {
     Advance {
         us: u64,
     },
-    /// To the next moment at which something is due, or a ms before or behind it.
+    /// To the next moment at which something is due, or a ms before or behind it, and so many µs more.
     AdvanceToNext {
         off: i64,
+        us: u64,
+    },
+    /// The module is disabled and enabled again, with so long a grace.
+    Outage {
+        grace: u64,
     },
     /// The wall clock is set by so many hours from queue time.
     Wall {
@@ -303,6 +310,14 @@ fn id() -> impl Strategy<Value = IdRef> {
 
 fn ids() -> impl Strategy<Value = Vec<IdRef>> {
     prop::collection::vec(id(), 1..4)
+}
+
+fn dead_ids() -> impl Strategy<Value = Vec<IdRef>> {
+    prop::collection::vec(prop_oneof![5 => (0..6usize).prop_map(IdRef::Dead), 1 => id()], 1..5)
+}
+
+fn which_dead() -> impl Strategy<Value = Which> {
+    prop_oneof![2 => Just(Which::All), 3 => dead_ids().prop_map(Which::Ids)]
 }
 
 fn which() -> impl Strategy<Value = Which> {
@@ -415,7 +430,7 @@ fn operating() -> impl Strategy<Value = Op> {
         3 => (q(), state(), option::of(1..4u64)).prop_map(|(q, state, count)| Op::Peek { q, state, count }),
         3 => (q(), state(), ids()).prop_map(|(q, state, ids)| Op::Cancel { q, state, ids }),
         3 => (q(), wait(), which()).prop_map(|(q, wait, which)| Op::Reschedule { q, wait, which }),
-        5 => (q(), option::weighted(0.3, 0..4usize), option::weighted(0.3, 1..3u64), spans(), spans(), which())
+        5 => (q(), option::weighted(0.3, 0..4usize), option::weighted(0.3, 1..3u64), spans(), spans(), which_dead())
             .prop_map(|(q, reason, count, delay, spread, which)| Op::Replay { q, reason, count, delay, spread, which }),
         2 => (q(), Just(vec![0usize, 1, 2, 3]).prop_shuffle(), 1..3usize)
             .prop_map(|(q, states, len)| Op::Purge { q, states: states[..len].to_vec() }),
@@ -452,7 +467,8 @@ fn time() -> impl Strategy<Value = Op> {
             .prop_map(|us| Op::Advance { us }),
         1 => (1_000..40_000u64).prop_map(|us| Op::Advance { us }),
         1 => select(vec![60_000_000u64, 3_600_000_000, 86_400_000_000]).prop_map(|us| Op::Advance { us }),
-        8 => (-1..=1i64).prop_map(|off| Op::AdvanceToNext { off }),
+        8 => (-1..=1i64, select(vec![0, 0, 0, 1, 999])).prop_map(|(off, us)| Op::AdvanceToNext { off, us }),
+        1 => select(vec![0u64, 50, 700]).prop_map(|grace| Op::Outage { grace }),
         1 => select(vec![-2i64, 0, 0, 1, 24]).prop_map(|hours| Op::Wall { hours }),
     ]
 }

@@ -99,17 +99,17 @@ impl<'a> Run<'a> {
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         }
-        self.world.other = None;
+        self.world.others.clear();
         self.hear()
     }
 
-    /// Compares the world with what was seen, or the other one, which is the world from then on.
+    /// Compares the world with what was seen, or with what the world may be instead, and is then.
     fn compare(&mut self, seen: &[Seen]) -> Check {
         let compare_all = |world: &mut World| (0..).zip(seen).try_for_each(|(q, seen)| compare(world, q, seen));
         let compared = compare_all(&mut self.world);
-        if let (Err(_), Some(other)) = (&compared, &mut self.world.other) {
-            if compare_all(other).is_ok() {
-                self.world.be_other();
+        if compared.is_err() {
+            if let Some(place) = self.world.others.iter_mut().position(|other| compare_all(other).is_ok()) {
+                self.world.become_other(place);
                 return Ok(());
             }
         }
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads what the waiter was told.
-    fn hear(&mut self) -> Check {
+    pub fn hear(&mut self) -> Check {
         let Some(told) = self.world.told.take() else { return Ok(()) };
         let (mut con, lease, several) = self.waiting.take().ok_or("somebody was told who does not wait")?;
         con.set_read_timeout(Some(self.host.patience)).expect("it can be set");

@@ -84,8 +84,8 @@ pub struct World {
     pub waiter: Option<Waiter>,
     /// What the waiter has been told and the test has not yet read.
     pub told: Option<Told>,
-    /// See [`World::take_turns`].
-    pub other: Option<Box<World>>,
+    /// What the world may be instead, see [`World::pass`] and [`World::take_turns`].
+    pub others: Vec<World>,
     is_other: bool,
     lives: u64,
     pub numbers: Numbers,
@@ -123,7 +123,7 @@ impl World {
             receipts: Vec::new(),
             waiter: None,
             told: None,
-            other: None,
+            others: Vec::new(),
             is_other: false,
             lives: 0,
             numbers: Numbers::default(),
@@ -290,11 +290,20 @@ impl World {
         self.boot_us += us;
         self.wall_us += us;
         self.scene.now_us += us;
+        // A turn that has much to do, or too little of the machine, ends a wait before it has done all else.
+        let mut early = self.as_other();
+        early.end_wait();
         self.take_turns();
         self.end_wait();
-        if let Some(other) = &mut self.other {
-            other.end_wait();
+        self.others.iter_mut().for_each(World::end_wait);
+        if early.told.is_some() {
+            early.take_turns();
+            self.others.push(early);
         }
+    }
+
+    fn as_other(&self) -> World {
+        World { is_other: true, others: Vec::new(), ..self.clone() }
     }
 
     fn end_wait(&mut self) {
@@ -305,7 +314,7 @@ impl World {
     }
 
     /// Does by itself what is due, in the order in which it became due. Where two things became due in the same ms, the
-    /// module may do either first: `other` is the world in which it was the other one.
+    /// module may do either first: one of `others` is the world in which it was the other one.
     pub fn take_turns(&mut self) {
         if !self.is_enabled() {
             return;
@@ -315,21 +324,19 @@ impl World {
         loop {
             let tasks = self.next_tasks();
             let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { break };
-            if first.0 != last.0 && self.other.is_none() && !self.is_other {
-                let mut other = World { is_other: true, ..self.clone() };
+            if first.0 != last.0 && self.others.is_empty() && !self.is_other {
+                let mut other = self.as_other();
                 other.take_turns();
-                self.other = Some(Box::new(other));
+                self.others.push(other);
             }
             let (task, q) = if self.is_other { *last } else { *first };
             self.run(q, task);
         }
     }
 
-    /// Goes on as the other one.
-    pub fn be_other(&mut self) {
-        if let Some(other) = self.other.take() {
-            *self = World { is_other: false, ..*other };
-        }
+    /// Goes on as one of the others.
+    pub fn become_other(&mut self, place: usize) {
+        *self = World { is_other: false, ..self.others.swap_remove(place) };
     }
 
     fn run(&mut self, q: usize, task: Task) {
