@@ -3,21 +3,17 @@
 # Where `make run` listens. Not 6379: Debian's own Redis may be there.
 PORT ?= 6380
 REDIS_SERVER ?= redis-server
-# How long each part of `make torture` lasts, and which run is drawn again.
-MINUTES ?= 10
-SEED ?=
 
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 MODULE := $(TARGET)/release/libdq.so
 RUN := $(TARGET)/run
-TORTURE := $(foreach suite,torture model argv,$(if $(wildcard tests/$(suite)/main.rs),--test $(suite)))
 
 # What `make test-matrix` runs the tests on.
 SERVERS ?= redis-7.0 redis-8.0 redis-8.2 valkey-8.0 valkey-8.1 valkey-9.1
 
 export REDIS_SERVER
 
-.PHONY: help build run test test-matrix torture bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run test test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -41,9 +37,21 @@ test-matrix: ## Run the tests on every supported server, or on SERVERS=valkey-9.
 	@scripts/needs.sh matrix
 	python3 scripts/matrix.py $(SERVERS)
 
-torture: ## Hurt servers by the dice for MINUTES (10) and account for every job; SEED draws a run again.
+torture: ## Hurt servers by the dice, each part for MINUTES (10), and account for every job; SEED draws a run again.
 	@scripts/needs.sh test
-	DQ_TORTURE_MINUTES=$(MINUTES) $(if $(SEED),DQ_TEST_SEED=$(SEED)) cargo test --locked $(TORTURE) -- --nocapture
+	DQ_TORTURE_MINUTES=$(or $(MINUTES),10) $(if $(SEED),DQ_TEST_SEED=$(SEED)) cargo test --locked --test torture --test model --test argv -- --nocapture
+
+fuzz: ## Run what reads foreign bytes under libFuzzer, each of five targets for MINUTES (1).
+	@scripts/needs.sh fuzz
+	scripts/fuzz.sh $(TARGET)/fuzz $(or $(MINUTES),1)
+
+memcheck: ## Run every command in a server under valgrind: no invalid access, nothing lost.
+	@scripts/needs.sh memcheck
+	scripts/memcheck.sh $(TARGET)/memcheck
+
+soak: ## Have JOBS (5000000) go through one server, whose memory must stay as it is.
+	@scripts/needs.sh test
+	DQ_TEST_JOBS=$(or $(JOBS),5000000) cargo test --release --locked --test soak -- --nocapture
 
 bench: ## Measure what a job costs, how late it comes and how long others wait (10 minutes); docs/benchmarks.md explains.
 	@scripts/needs.sh test

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sees to it that this machine has what a target of the Makefile needs, cargo excepted.
 #
-#   scripts/needs.sh build|run|test|matrix|peers|instructions|lint
+#   scripts/needs.sh build|run|test|matrix|fuzz|memcheck|peers|instructions|lint
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says in one line what to install.
 # It never touches what is there, and it starts no service.
 set -eu
 
-target=${1:?usage: scripts/needs.sh build|run|test|matrix|peers|instructions|lint}
+target=${1:?usage: scripts/needs.sh build|run|test|matrix|fuzz|memcheck|peers|instructions|lint}
 missing=
 
 # need PACKAGE... -- COMMAND...: the packages are missing where the command fails.
@@ -40,7 +40,12 @@ say_where_npm_is_from() {
     fi
 }
 
-# A venv for the peers' libraries, of the Python that benches/peers/install.rs takes.
+# libFuzzer is written in C++.
+can_compile_cpp() {
+    printf '#include <vector>\nint main() { return 0; }\n' | g++ -x c++ -o /dev/null -
+}
+
+# A venv for Python's packages, of the Python that benches/peers/install.rs and scripts/memcheck.sh take.
 can_make_venv() {
     /usr/bin/python3 -c 'import ensurepip, venv'
 }
@@ -94,6 +99,14 @@ instructions)
     need redis-server -- command -v "${server%% *}"
     need valgrind -- command -v valgrind
     need python3 -- command -v python3
+    ;;
+fuzz)
+    need g++ -- can_compile_cpp
+    ;;
+memcheck)
+    need valgrind -- command -v valgrind
+    need python3 python3-redis python3-msgpack -- has_python_modules
+    need python3-venv -- can_make_venv
     ;;
 lint)
     if ! { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1; then

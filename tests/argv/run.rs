@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes by which the server may grow from the first half of the rounds to the second: less than 1 a command in a
 /// long run.
 const SLACK: i64 = 150_000;
-/// Rounds after which the server has all that it keeps for itself: in each of the first there are many queues in
-/// another database.
-const WARM: usize = DBS.len();
+/// Rounds after which the server has all that it keeps for itself: in each of these but the first there are many queues
+/// in another database.
+const WARM: usize = 1 + DBS.len();
 
 /// The settings at the begin of a round: leases and delays pass while it runs, letters reach their bound.
 const SETTINGS: [(&str, &str); 22] = [
@@ -173,13 +173,15 @@ impl Run {
 
     /// Batches on one connection after the other until it is enough.
     fn batches(&mut self, enough: impl Fn(u64) -> bool) {
-        match DBS.get(self.memory.len()) {
-            Some(db) => self.push_to_many(*db),
-            None if self.draw.one_in(6) => {
+        // The first round is a small one.
+        match self.memory.len() {
+            0 => {}
+            round @ 1..=3 => self.push_to_many(DBS[round - 1]),
+            _ if self.draw.one_in(6) => {
                 let db = *self.draw.dice.pick(&DBS);
                 self.push_to_many(db);
             }
-            None => {}
+            _ => {}
         }
         self.open_lines();
         let mut number = 0;

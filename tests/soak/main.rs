@@ -40,6 +40,7 @@ fn builder() -> server::Builder {
         ("backoff-base", "1ms"),
         ("backoff-cap", "50ms"),
         ("dead-max", "100"),
+        ("id-keep", "100ms"),
         ("purge-interval", "50ms"),
         ("stale-policy", "keep"),
     ];
