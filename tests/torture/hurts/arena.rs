@@ -134,7 +134,7 @@ impl Arena {
 
     /// One hurt in the middle of the load.
     pub fn live_through(&mut self, hurt: &Hurt) {
-        self.load(250);
+        self.load(150);
         (hurt.begin)(self);
         let ms = self.some_ms(50, 500);
         self.last(ms);
@@ -334,6 +334,6 @@ pub fn alone(keeping: Keeping, hurt: &Hurt, times: usize) -> (Arena, usize) {
     for _ in 0..times {
         arena.live_through(hurt);
     }
-    arena.load(250);
+    arena.load(150);
     (arena, times)
 }

@@ -18,7 +18,7 @@ fn freeze(arena: &mut Arena) {
 
 #[test]
 fn a_server_that_stands_still_for_longer_than_leases() {
-    let (arena, times) = alone(Keeping::EverySecond, &FREEZE, 4);
+    let (arena, times) = alone(Keeping::EverySecond, &FREEZE, 3);
     let settled = arena.settle();
     assert_eq!(settled.seen["freezes"], times as u64);
     assert!(settled.cases("claimed again after its lease ended") > 0, "{:?}", settled.tally);

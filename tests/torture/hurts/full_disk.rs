@@ -46,7 +46,7 @@ fn free(arena: &mut Arena) {
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
     for keeping in [Keeping::EverySecond, Keeping::Snapshots] {
-        let (arena, _) = alone(keeping, &FULL_DISK, 3);
+        let (arena, _) = alone(keeping, &FULL_DISK, 2);
         let settled = arena.settle();
         assert!(settled.seen["commands refused: MISCONF"] > 0);
     }
@@ -54,7 +54,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
 
 #[test]
 fn a_full_disk_ends_the_server_that_must_sync_each_write() {
-    let (arena, times) = alone(Keeping::Always, &FULL_DISK, 3);
+    let (arena, times) = alone(Keeping::Always, &FULL_DISK, 2);
     assert_eq!(arena.settle().seen["ended at a full disk"], times as u64);
 }
 
@@ -62,12 +62,12 @@ fn a_full_disk_ends_the_server_that_must_sync_each_write() {
 fn kill_at_a_full_disk() {
     let mut arena = Arena::start(Keeping::EverySecond);
     for _ in 0..2 {
-        arena.load(250);
+        arena.load(150);
         (FULL_DISK.begin)(&mut arena);
         arena.crash();
         (FULL_DISK.end)(&mut arena);
         arena.check_figures();
     }
-    arena.load(250);
+    arena.load(150);
     arena.settle();
 }

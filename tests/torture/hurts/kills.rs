@@ -22,13 +22,13 @@ fn shut_down_unsaved(arena: &mut Arena) {
 
 #[test]
 fn kill_with_every_write_synced() {
-    let (arena, times) = alone(Keeping::Always, &KILL, 4);
+    let (arena, times) = alone(Keeping::Always, &KILL, 3);
     assert_eq!(arena.settle().seen["restarts"], times as u64);
 }
 
 #[test]
 fn a_power_cut_with_every_write_synced() {
-    let (arena, times) = alone(Keeping::Always, &POWER_CUT, 4);
+    let (arena, times) = alone(Keeping::Always, &POWER_CUT, 3);
     assert_eq!(arena.settle().seen["restarts"], times as u64);
 }
 
@@ -40,7 +40,7 @@ fn kill_with_a_sync_a_second() {
 
 #[test]
 fn a_power_cut_with_a_sync_a_second() {
-    let (arena, _) = alone(Keeping::EverySecond, &POWER_CUT, 4);
+    let (arena, _) = alone(Keeping::EverySecond, &POWER_CUT, 3);
     arena.assert_seen("bytes lost in a power cut");
     let settled = arena.settle();
     assert!(settled.cases("push undone") + settled.cases("ended again") > 0, "nothing was lost: {:?}", settled.tally);

@@ -29,7 +29,7 @@ impl Arena {
 
 #[test]
 fn pushes_are_refused_and_the_rest_goes_on() {
-    let (arena, times) = alone(Keeping::EverySecond, &NO_MEMORY, 3);
+    let (arena, times) = alone(Keeping::EverySecond, &NO_MEMORY, 2);
     let settled = arena.settle();
     assert_eq!(settled.seen["pushes refused"], times as u64);
     assert!(settled.seen["commands refused: OOM"] > 0);

@@ -62,7 +62,7 @@ fn unpause(arena: &mut Arena) {
 
 #[test]
 fn a_primary_without_its_replicas_does_nothing() {
-    let (arena, times) = alone(Keeping::EverySecond, &NO_REPLICAS, 3);
+    let (arena, times) = alone(Keeping::EverySecond, &NO_REPLICAS, 2);
     let settled = arena.settle();
     assert_eq!(settled.seen["stood still"], times as u64);
     assert!(settled.seen["commands refused: NOREPLICAS"] > 0);
@@ -70,12 +70,12 @@ fn a_primary_without_its_replicas_does_nothing() {
 
 #[test]
 fn nothing_moves_while_writes_are_paused() {
-    let (arena, times) = alone(Keeping::EverySecond, &PAUSED_WRITES, 3);
+    let (arena, times) = alone(Keeping::EverySecond, &PAUSED_WRITES, 2);
     assert_eq!(arena.settle().seen["stood still"], times as u64);
 }
 
 #[test]
 fn a_pause_of_all_clients() {
-    let (arena, times) = alone(Keeping::EverySecond, &PAUSED, 3);
+    let (arena, times) = alone(Keeping::EverySecond, &PAUSED, 2);
     assert_eq!(arena.settle().seen["paused"], times as u64);
 }

@@ -104,20 +104,20 @@ fn load_anew(arena: &mut Arena, what: &str) -> bool {
 
 #[test]
 fn snapshots_under_load() {
-    let (arena, times) = alone(Keeping::Snapshots, &SNAPSHOT, 4);
+    let (arena, times) = alone(Keeping::Snapshots, &SNAPSHOT, 3);
     assert_eq!(arena.settle().seen["snapshots"], times as u64);
 }
 
 #[test]
 fn rewrites_under_load() {
-    let (arena, times) = alone(Keeping::EverySecond, &REWRITE, 4);
+    let (arena, times) = alone(Keeping::EverySecond, &REWRITE, 3);
     assert_eq!(arena.settle().seen["rewrites"], times as u64);
 }
 
 #[test]
 fn kill_in_the_middle_of_a_save() {
     for keeping in [Keeping::Always, Keeping::Snapshots] {
-        let (arena, _) = alone(keeping, &KILL_IN_SAVE, 3);
+        let (arena, _) = alone(keeping, &KILL_IN_SAVE, 2);
         arena.assert_seen("killed in a save");
         arena.settle();
     }
