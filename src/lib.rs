@@ -18,9 +18,15 @@ mod settings;
 
 use redis::{Ctx, Level};
 
+/// What MODULE LIST shows of the version in Cargo.toml: 0.1.0 is 100, 1.2.3 is 10203.
+const MODULE_VERSION: i32 = {
+    let [major, minor, patch] = core::version::parts(env!("CARGO_PKG_VERSION"));
+    major * 10_000 + minor * 100 + patch
+};
+
 server_module! {
     name: c"dq",
-    version: 100,
+    version: MODULE_VERSION,
     load: load,
     unload: unload,
 }

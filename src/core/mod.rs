@@ -11,3 +11,4 @@ pub mod names;
 pub mod openings;
 pub mod receipt;
 pub mod record;
+pub mod version;

@@ -45,3 +45,5 @@ mod retry;
 mod roles;
 mod settings;
 mod stats;
+mod upgrade;
+mod version;
