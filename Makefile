@@ -13,7 +13,14 @@ SERVERS ?= redis-7.0 redis-8.0 redis-8.2 valkey-8.0 valkey-8.1 valkey-9.1
 
 export REDIS_SERVER
 
-.PHONY: help build run test test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+# Debian's units for Redis and Valkey let them run code from below /usr/lib only.
+PREFIX ?= /usr
+MODULES := $(PREFIX)/lib/redis/modules
+DIST := dq-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
+CARGO_DEB := $(TARGET)/tools/bin/cargo-deb
+
+.PHONY: help build run install deb dist test test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -28,6 +35,28 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 	@mkdir -p $(RUN)/data
 	@sed 's|^loadmodule .*|loadmodule "$(MODULE)"|' redis.conf.example >$(RUN)/redis.conf
 	exec $(REDIS_SERVER) $(RUN)/redis.conf --port $(PORT) --dir $(RUN)/data
+
+install: build ## Install the module below PREFIX (/usr), and say the line that loads it.
+	install -d $(DESTDIR)$(MODULES)
+	install -m 755 $(MODULE) $(DESTDIR)$(MODULES)/libdq.so
+	@echo 'This line of redis.conf loads it: loadmodule $(MODULES)/libdq.so'
+
+deb: ## Make a Debian package: target/debian/redis-dq_*.deb.
+	@scripts/needs.sh build
+	test -x $(CARGO_DEB) || cargo install cargo-deb --locked --root $(TARGET)/tools
+	$(CARGO_DEB) deb --locked
+
+dist: build ## Make an archive of the module for this platform, with its checksum: target/dist/.
+	rm -rf $(TARGET)/dist/$(DIST)
+	mkdir -p $(TARGET)/dist/$(DIST)
+	install -m 755 $(MODULE) $(TARGET)/dist/$(DIST)/
+	install -m 644 README.md CHANGELOG.md LICENSE redis.conf.example $(TARGET)/dist/$(DIST)/
+	cd $(TARGET)/dist && tar -czf $(DIST).tar.gz --owner=0 --group=0 $(DIST) && sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256
+	@cat $(TARGET)/dist/$(DIST).tar.gz.sha256
+
+test-packages: ## Try the package and the archive as a user would, the package in a Debian of its own (root, 5 minutes).
+	@scripts/needs.sh packages
+	scripts/try-packages.sh
 
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test

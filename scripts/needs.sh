@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sees to it that this machine has what a target of the Makefile needs, cargo excepted.
 #
-#   scripts/needs.sh build|run|test|matrix|fuzz|memcheck|peers|instructions|lint
+#   scripts/needs.sh build|run|test|matrix|packages|fuzz|memcheck|peers|instructions|lint
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says in one line what to install.
 # It never touches what is there, and it starts no service.
 set -eu
 
-target=${1:?usage: scripts/needs.sh build|run|test|matrix|fuzz|memcheck|peers|instructions|lint}
+target=${1:?usage: scripts/needs.sh build|run|test|matrix|packages|fuzz|memcheck|peers|instructions|lint}
 missing=
 
 # need PACKAGE... -- COMMAND...: the packages are missing where the command fails.
@@ -93,6 +93,10 @@ peers)
     say_where_npm_is_from
     need beanstalkd -- command -v beanstalkd
     need python3-venv -- can_make_venv
+    ;;
+packages)
+    need debootstrap -- command -v debootstrap
+    need redis-server redis-tools -- command -v redis-server
     ;;
 instructions)
     server=${REDIS_SERVER:-redis-server}
