@@ -24,7 +24,7 @@ CARGO_DEB := $(TARGET)/tools/bin/cargo-deb
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 26
 
 build: ## Build the module: target/release/libdq.so.
 	@scripts/needs.sh build
