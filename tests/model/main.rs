@@ -46,6 +46,10 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// The same where it is known that it does not come.
 const IMPATIENT: Duration = Duration::from_millis(700);
 
+/// What some of many histories come to.
+const MET: [&str; 9] =
+    ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "stale-receipts", "stale-purged"];
+
 fn time() -> Duration {
     let minutes = std::env::var("DQ_TORTURE_MINUTES").ok();
     minutes.map_or(SHORT, |minutes| Duration::from_secs(60 * minutes.parse::<u64>().expect("DQ_TORTURE_MINUTES")))
@@ -107,4 +111,8 @@ fn histories_are_what_the_reference_says() {
     }
     let met = host.map(|host| host.met).unwrap_or_default();
     eprintln!("{histories} histories, {steps} steps, which came to {met:?}");
+    // Histories in which nothing happens show nothing.
+    for figure in MET.iter().filter(|_| steps > 1000) {
+        assert!(met.contains_key(figure), "no history came to {figure}");
+    }
 }
