@@ -86,7 +86,7 @@ pub struct World {
     pub told: Option<Told>,
     /// What the world may be instead, see [`World::pass`] and [`World::take_turns`].
     pub others: Vec<World>,
-    is_other: bool,
+    order: Order,
     lives: u64,
     pub numbers: Numbers,
     receipt_texts: HashSet<String>,
@@ -124,7 +124,7 @@ impl World {
             waiter: None,
             told: None,
             others: Vec::new(),
-            is_other: false,
+            order: Order::ByTime,
             lives: 0,
             numbers: Numbers::default(),
             receipt_texts: HashSet::new(),
@@ -291,7 +291,7 @@ impl World {
         self.wall_us += us;
         self.scene.now_us += us;
         // A turn that has much to do, or too little of the machine, ends a wait before it has done all else.
-        let mut early = self.as_other();
+        let mut early = self.as_other(Order::LeasesFirst);
         early.end_wait();
         self.take_turns();
         self.end_wait();
@@ -302,8 +302,8 @@ impl World {
         }
     }
 
-    fn as_other(&self) -> World {
-        World { is_other: true, others: Vec::new(), ..self.clone() }
+    fn as_other(&self, order: Order) -> World {
+        World { order, others: Vec::new(), ..self.clone() }
     }
 
     fn end_wait(&mut self) {
@@ -313,8 +313,8 @@ impl World {
         }
     }
 
-    /// Does by itself what is due, in the order in which it became due. Where two things became due in the same ms, the
-    /// module may do either first: one of `others` is the world in which it was the other one.
+    /// Does by itself what is due, in the order in which it became due. Where things of several kinds are due in one turn,
+    /// the module may do either first, for what it planned for one of them may be gone: `others` are those worlds.
     pub fn take_turns(&mut self) {
         if !self.is_enabled() {
             return;
@@ -322,21 +322,23 @@ impl World {
         let grace = self.setting("takeover-grace");
         self.openings.open(self.now(), grace);
         loop {
-            let tasks = self.next_tasks();
-            let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { break };
-            if first.0 != last.0 && self.others.is_empty() && !self.is_other {
-                let mut other = self.as_other();
-                other.take_turns();
-                self.others.push(other);
+            let tasks = self.due_tasks();
+            let Some((_, task, q)) = tasks.first().copied() else { break };
+            let is_mixed = tasks.iter().any(|(_, other, _)| *other != task);
+            if is_mixed && self.others.is_empty() && self.order == Order::ByTime {
+                for order in [Order::LeasesFirst, Order::UpkeepFirst] {
+                    let mut other = self.as_other(order);
+                    other.take_turns();
+                    self.others.push(other);
+                }
             }
-            let (task, q) = if self.is_other { *last } else { *first };
             self.run(q, task);
         }
     }
 
     /// Goes on as one of the others.
     pub fn become_other(&mut self, place: usize) {
-        *self = World { is_other: false, ..self.others.swap_remove(place) };
+        *self = World { order: Order::ByTime, ..self.others.swap_remove(place) };
     }
 
     fn run(&mut self, q: usize, task: Task) {
@@ -348,25 +350,27 @@ impl World {
         }
     }
 
-    /// What became due first, of all that is due.
-    fn next_tasks(&self) -> Vec<(Task, usize)> {
+    /// What is due, in the order in which it is done.
+    fn due_tasks(&self) -> Vec<(u64, Task, usize)> {
         let (now, grace) = (self.now(), self.openings.grace_until);
         let mut tasks = Vec::new();
         for (q, queue) in self.queues.iter().enumerate() {
             let Some(known) = &queue.known else { continue };
             if now >= grace {
-                tasks.extend(queue.leased().first().map(|(ends, _)| ((*ends).max(grace), q, Task::Leases)));
-                tasks.push((known.upkeep_at.max(grace), q, Task::Upkeep));
+                tasks.extend(queue.leased().first().map(|(ends, _)| ((*ends).max(grace), Task::Leases, q)));
+                tasks.push((known.upkeep_at.max(grace), Task::Upkeep, q));
             }
             if self.waits_for(q) && !queue.is_paused() && queue.room(&self.scene) > 0 {
                 let first = queue.jobs.values().filter_map(Live::due_at).min();
-                tasks.extend(first.map(|at| (at, q, Task::Serve)));
+                tasks.extend(first.map(|at| (at, Task::Serve, q)));
             }
         }
-        let first = tasks.iter().map(|(at, ..)| *at).filter(|at| *at <= now).min();
-        let is_first = |(at, q, task)| (Some(at) == first).then_some((task, q));
-        let mut tasks: Vec<_> = tasks.into_iter().filter_map(is_first).collect();
-        tasks.sort();
+        tasks.retain(|(at, ..)| *at <= now);
+        match self.order {
+            Order::ByTime => tasks.sort(),
+            Order::LeasesFirst => tasks.sort_by_key(|(at, task, q)| (*task, *at, *q)),
+            Order::UpkeepFirst => tasks.sort_by_key(|(at, task, q)| (std::cmp::Reverse(*task), *at, *q)),
+        }
         tasks
     }
 
@@ -497,6 +501,14 @@ fn push_one(queue: &mut Queue, scene: &Scene, id: &Id, job: &NewJob, taking: Tak
     let place = Place::Due { at: job.due, up_to: job.due };
     queue.jobs.insert(id.clone(), Live { record, place, life, is_newborn: job.id.is_some() });
     pushed
+}
+
+/// In which order one turn does what is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    ByTime,
+    LeasesFirst,
+    UpkeepFirst,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
