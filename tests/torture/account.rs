@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::crew::own_id;
 use crate::ledger::{Act, Claim, Deposed, Grace, Pages, Push, Rollback, Span, Told, Verb};
 
 /// Where a job is when all is over.
@@ -16,6 +17,9 @@ pub enum Place {
 /// All jobs that the servers hold at the end, by number; twice where a job is in two places.
 pub type Left = BTreeMap<u64, Vec<Place>>;
 
+/// A producer that sends again until it is answered may do so after the job died.
+const PUSHED_AGAIN: &str = "pushed again: its death had freed the id";
+
 /// What one job went through.
 #[derive(Default)]
 struct Story<'a> {
@@ -26,6 +30,19 @@ struct Story<'a> {
 }
 
 impl Story<'_> {
+    /// Its worker failed it while its producer, who chose the id, had not been told yet and sent again: death frees the
+    /// id, so that made another job.
+    fn pushed_again(&self) -> bool {
+        self.push.is_some_and(|push| {
+            push.id == Some(own_id(push.job))
+                && self.acts.iter().any(|act| {
+                    act.verb == Verb::Fail
+                        && matches!(act.told, Told::Done | Told::Nothing)
+                        && act.span.asked <= push.span.answered
+                })
+        })
+    }
+
     /// The claim that an act was for. After a rollback another claim may have the receipt of one that was undone.
     fn own(&self, act: &Act) -> Option<usize> {
         let known = |claim: &Claim| match act.told {
@@ -92,12 +109,14 @@ impl<'a> Account<'a> {
         stories
     }
 
-    /// The order of the claims of one job. A worker that was held up reads an answer late, so the number of the claim
-    /// counts, as long as no rollback lies between: what was asked before its end is of the time before it.
-    fn order(&self, claim: &Claim) -> (usize, usize, usize, String) {
+    /// The order of the claims of one job, or of two that were pushed under one id. A worker that was held up reads an
+    /// answer late, so the number of the claim counts, as long as no rollback lies between: what was asked before its end
+    /// is of the time before it.
+    fn order(&self, claim: &Claim) -> (usize, usize, String, usize, String) {
         let rollbacks = self.rollbacks.iter().filter(|rollback| rollback.to <= claim.span.asked).count();
-        let number = claim.receipt.split(':').nth(1).unwrap_or_default();
-        (self.reign(claim.span), rollbacks, number.len(), number.to_string())
+        let mut parts = claim.receipt.split(':').map(String::from);
+        let (birth, number) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        (self.reign(claim.span), rollbacks, birth, number.len(), number)
     }
 
     /// How many primaries were deposed before the one that answered took over. A deposed one does not know it until it
@@ -170,7 +189,10 @@ impl<'a> Account<'a> {
             .filter(|act| act.verb == Verb::Extend && act.told == Told::Done)
             .map(|act| self.lease_end(act.span.asked, act.ms))
             .fold(self.lease_end(first.span.asked, first.lease_ms), u64::max);
-        if let Some(act) = given_back {
+        let failed = of_first().any(|act| act.verb == Verb::Fail) && story.pushed_again();
+        if failed {
+            self.count(PUSHED_AGAIN);
+        } else if let Some(act) = given_back {
             self.count(format!("claimed again after {:?}", act.verb));
         } else if second.span.answered >= lease_end {
             self.count("claimed again after its lease ended");
@@ -221,6 +243,7 @@ impl<'a> Account<'a> {
             None => self.undone(act.span, act.confirmed),
         };
         match undone {
+            _ if act.verb == Verb::Fail && story.pushed_again() => self.count(PUSHED_AGAIN),
             Some(why) => self.excuse(act.job, "ended again", why),
             None => self
                 .doubled
@@ -231,7 +254,9 @@ impl<'a> Account<'a> {
     /// A job whose push was answered is finished, or there.
     fn whereabouts(&mut self, job: u64, push: &Push, story: &Story) {
         let places = self.left.get(&job).map(Vec::as_slice).unwrap_or_default();
-        if places.len() > 1 {
+        if matches!(places, [Place::Live, Place::Dead]) && story.pushed_again() {
+            self.count(PUSHED_AGAIN);
+        } else if places.len() > 1 {
             self.doubled.push(format!("job {job} is in several places: {places:?}"));
         }
         let acts = || story.acts.iter().filter(|act| matches!(act.told, Told::Done | Told::Nothing));
@@ -405,6 +430,25 @@ mod tests {
         act(&ledger, 60, 1, Verb::Ack, Told::Done);
         assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+    }
+
+    #[test]
+    fn a_job_that_died_before_its_producer_was_told_may_be_pushed_again() {
+        let ledger = Ledger::default();
+        let (queue, id) = ("q".to_string(), Some(own_id(1)));
+        let sending = Span { asked: 10_000, answered: 40_000, node: 0 };
+        ledger.pages().pushes.push(Push { job: 1, queue, span: sending, told: Told::Done, id, confirmed: false });
+        act(&ledger, 50, 1, Verb::Fail, Told::Done);
+        let failed = |at: u64| {
+            let (queue, id, receipt) = ("q".to_string(), own_id(1), "i:1".to_string());
+            let claim = Claim { job: 1, queue, id, receipt, attempt: 1, lease_ms: LEASE_MS, worker: 0, span: span(at) };
+            ledger.pages().claims.push(claim);
+        };
+        failed(20);
+        assert_eq!(problems(&ledger, &[Place::Live, Place::Dead]), [0, 0, 2]);
+        ledger.pages().acts[0].span = span(30);
+        assert_eq!(problems(&ledger, &[Place::Live, Place::Dead]), [0, 0, 0]);
+        assert_eq!(problems(&ledger, &[Place::Live, Place::Live]), [0, 0, 1]);
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Plan {
 /// Jobs from this number on have large payloads; no crew pushes them.
 pub const LARGE: u64 = 1 << 40;
 
+/// The id of a job whose producer chooses it.
+pub fn own_id(job: u64) -> String {
+    format!("job-{job}")
+}
+
 /// The payload of a job: its number, and bytes that follow from it.
 pub fn payload(job: u64) -> Vec<u8> {
     let most = if job < LARGE { 200 } else { 20_000 };
@@ -205,7 +210,7 @@ impl Client {
 
     /// A producer that chose the id, and sends again until it is answered.
     fn push_until_sure(&mut self, job: u64, queue: &str) {
-        let id = format!("job-{job}");
+        let id = own_id(job);
         let words = args!["DQ.PUSH", queue, payload(job), "ID", &id, "DELAY", self.delay()];
         let started = now_us();
         let (mut sent, mut node) = (false, 0);
