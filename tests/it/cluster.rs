@@ -218,13 +218,14 @@ fn a_target_that_has_all_keys_does_nothing_before_the_slot_is_its_own() {
     for key in keys_in(&slots[0], &source) {
         migrate(&key, &source, &target);
     }
-    // By the time that a lease of its own has ended, the target has looked at the other.
+    // By the time that a lease of its own has ended, the target has looked at the other, as it does once a second.
     wait_for("the lease to be over", || {
         q.now() > target_score(&target, &q.key("leased"), &short.id).unwrap_or(i64::MAX)
     });
     let mut other = target.queue("other");
     other.push("x");
-    other.claim_and_lapse();
+    let own = other.claim_with(args!["LEASE", "1500ms"]).remove(0);
+    other.wait_lapse(&own.id);
     assert!(target_score(&target, &q.key("leased"), &short.id).is_some(), "the target ended a lease too early");
     close_slot(&slots[0], &source, &target);
     let mut there = target.queue("mail");

@@ -31,6 +31,8 @@ const PATIENT_MS: u32 = 30_000;
 const TAIL_US: u64 = 1_000_000;
 /// Slots from the first of a node in which queues are that `reshard` shall move: it takes the first ones.
 const NEAR: u16 = 30;
+/// More slots than these take the tool too long.
+const MOST_SLOTS: u16 = 100;
 /// Rounds of a short run.
 const ROUNDS: usize = 4;
 
@@ -84,21 +86,22 @@ impl Scene {
         wait_for("the crew to go on", || self.ledger.pushed() >= before + pushes);
     }
 
-    /// Notes what may have been undone since `from` because of a failover.
-    fn undone(&self, from: u64, to: u64, why: &'static str) {
-        self.ledger.rollback(Rollback { from: from.saturating_sub(TAIL_US), to, why, spares_confirmed: true });
+    /// Notes that what a primary did since `from` may have been undone by the failover that it did not survive as one.
+    fn undone(&self, primary: usize, from: u64, why: &'static str) {
+        let rollback = Rollback { from: from.saturating_sub(TAIL_US), to: now_us(), why, spares_confirmed: true };
+        self.ledger.deposed(self.cluster.nodes[primary].server.port, rollback);
     }
 
     /// Waits until the cluster is whole again. A machine that is busy with other things can make a primary look dead that
     /// is only slow: such a failover is one without WAIT, too.
     fn settle(&mut self) {
         self.cluster.settle();
-        let now = self.cluster.primaries().into_iter().collect();
-        if self.primaries != now {
-            eprintln!("a failover that nobody asked for: {:?} were the primaries, {now:?} are", self.primaries);
-            self.undone(self.settled_at, now_us(), "a primary was too slow, and its tail was not replicated");
-            self.primaries = now;
+        let now: BTreeSet<usize> = self.cluster.primaries().into_iter().collect();
+        for primary in self.primaries.difference(&now) {
+            eprintln!("a failover that nobody asked for, of the node {primary}");
+            self.undone(*primary, self.settled_at, "a primary was too slow, and its tail was not replicated");
         }
+        self.primaries = now;
         self.settled_at = now_us();
     }
 
@@ -153,7 +156,7 @@ fn kill(scene: &mut Scene) {
     let replica = scene.cluster.replica_of(victim);
     let from = now_us();
     scene.cluster.nodes[victim].server.kill();
-    scene.undone(from, now_us(), "a primary was killed, and its tail was not replicated");
+    scene.undone(victim, from, "a primary was killed, and its tail was not replicated");
     wait_for("the replica to take over", || scene.cluster.is_primary(replica));
     scene.work_on(20);
     scene.cluster.nodes[victim].server.start_again();
@@ -181,8 +184,8 @@ fn take_over(scene: &mut Scene, how: Option<&'static str>) {
     });
     wait_for("the old primary to follow", || !scene.cluster.is_primary(primary));
     match how {
-        Some("FORCE") => scene.undone(from, now_us(), "CLUSTER FAILOVER FORCE does not wait for the primary's tail"),
-        Some(_) => scene.undone(from, now_us(), "CLUSTER FAILOVER TAKEOVER does not wait for the primary's tail"),
+        Some("FORCE") => scene.undone(primary, from, "CLUSTER FAILOVER FORCE does not wait for the primary's tail"),
+        Some(_) => scene.undone(primary, from, "CLUSTER FAILOVER TAKEOVER does not wait for the primary's tail"),
         None => {}
     }
     scene.swap(primary, replica);
@@ -216,18 +219,38 @@ fn slots_that_move_key_by_key_under_load_lose_nothing() {
     }
     for round in rounds(ROUNDS) {
         scene.work_on(50);
-        let (_, slot, from) = scene.draw();
-        let to = scene.another(from);
         match (&tool, round % ROUNDS) {
-            (Some(tool), 1) => moves::reshard(tool, &scene.cluster, from, to, slots_up_to(&scene.cluster, from, slot)),
+            (Some(tool), 1) => reshard(&mut scene, tool),
             (Some(tool), 3) => moves::rebalance(tool, &scene.cluster),
-            _ => moves::step_by_step(&scene.cluster, slot, to, &mut scene.dice),
+            _ => step_by_step(&mut scene),
         }
     }
     for code in ["MOVED", "ASK", "TRYAGAIN"] {
         assert!(scene.way.count(code) > 0, "no client met {code}");
     }
     scene.end();
+}
+
+fn step_by_step(scene: &mut Scene) {
+    let (_, slot, from) = scene.draw();
+    let to = scene.another(from);
+    moves::step_by_step(&scene.cluster, slot, to, &mut scene.dice);
+}
+
+/// The tool moves the first slots of a node, up to that of the queue which is nearest to its start.
+fn reshard(scene: &mut Scene, tool: &[String]) {
+    let place_of = |queue: &String| {
+        let slot = scene.cluster.slot_of(queue);
+        let owner = scene.cluster.owner(slot);
+        (slots_up_to(&scene.cluster, owner, slot), owner)
+    };
+    let (slots, from) = scene.queues.iter().map(place_of).min().expect("there are queues");
+    let to = scene.another(from);
+    if slots <= MOST_SLOTS {
+        moves::reshard(tool, &scene.cluster, from, to, slots);
+    } else {
+        step_by_step(scene);
+    }
 }
 
 /// How many slots of a node have to be moved from its first one on, so that this one is among them.

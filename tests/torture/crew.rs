@@ -157,8 +157,9 @@ impl Client {
             std::thread::sleep(PAUSE);
             return None;
         };
-        let (asked, node) = (now_us(), link.node());
+        let asked = now_us();
         let answer = link.ask(words, patience);
+        let node = link.node();
         match &answer {
             Answer::Nothing => self.link = None,
             Answer::Refused(error) => self.note_refusal(error),

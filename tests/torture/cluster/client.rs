@@ -70,7 +70,7 @@ pub struct Shared(pub Arc<ClusterWay>);
 
 impl Way for Shared {
     fn link(&self, queue: &str) -> Option<Box<dyn Link>> {
-        Some(Box::new(ClusterLink { way: self.0.clone(), queue: queue.to_string(), con: None }))
+        Some(Box::new(ClusterLink { way: self.0.clone(), queue: queue.to_string(), con: None, port: 0 }))
     }
 }
 
@@ -79,6 +79,8 @@ pub struct ClusterLink {
     queue: String,
     /// The connection that was used last, and its port.
     con: Option<(u16, Direct)>,
+    /// The port of the node that was asked last.
+    port: u16,
 }
 
 /// Where to send a command next.
@@ -90,6 +92,7 @@ enum Next {
 
 impl ClusterLink {
     fn connect(&mut self, port: u16) -> Option<&mut Direct> {
+        self.port = port;
         if self.con.as_ref().is_none_or(|(to, _)| *to != port) {
             self.con = Direct::to(port).map(|con| (port, con));
         }
@@ -167,6 +170,10 @@ impl Link for ClusterLink {
         if let Some(con) = self.connect(home) {
             con.send(words);
         }
+    }
+
+    fn node(&self) -> u16 {
+        self.port
     }
 
     fn confirmed(&mut self, within: Duration) -> bool {
