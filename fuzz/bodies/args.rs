@@ -6,7 +6,7 @@ pub fn run(data: &[u8]) {
     let words: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let mut cursor = Cursor::new(&words);
     let mut once = Once::default();
-    while let Some(word) = cursor.next() {
+    for word in cursor.by_ref() {
         assert_eq!(parse_int(word), reference_int(word));
         assert_eq!(parse_duration(word), reference_duration(word));
         ranges(word, data.len() as u64 * 1000);
