@@ -1,7 +1,7 @@
 //! Receipts and ids. The bytes are a receipt or an id as they are, and the fields of one.
 
 use dq::core::ids::{self, IdBuf, IdMaker};
-use dq::core::receipt::{write, Receipt, MAX_RECEIPT};
+use dq::core::receipt::{write, Receipt, Tenure, MAX_RECEIPT};
 
 pub fn run(data: &[u8]) {
     read(data);
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
 /// What is read is spelled in one way.
 fn read(data: &[u8]) {
     if let Some(receipt) = Receipt::parse(data) {
-        assert_eq!(&write(&receipt.id, receipt.birth, receipt.claim)[..], data);
+        assert_eq!(&write(&receipt.id, receipt.birth, receipt.claim, receipt.tenure)[..], data);
         assert!(data.len() <= MAX_RECEIPT && receipt.claim > 0 && ids::valid_caller_id(&receipt.id));
     }
     if let Some(number) = ids::decode(data) {
@@ -33,10 +33,11 @@ fn read(data: &[u8]) {
 fn made(id: &[u8], number: u64, claim: u32) {
     let own = ids::encode(number);
     let birth = Some(number).filter(|birth| *birth != 0);
+    let tenure = (number % 5 != 0).then(|| Tenure::new(number as u32));
     for (id, birth) in [(id, birth), (id, None), (&own[..], birth), (&own[..], None)] {
-        let text = write(id, birth, claim);
+        let text = write(id, birth, claim, tenure);
         let expected = IdBuf::new(id).filter(|id| claim > 0 && ids::valid_caller_id(id));
-        assert_eq!(Receipt::parse(&text), expected.clone().map(|id| Receipt { id, birth, claim }));
+        assert_eq!(Receipt::parse(&text), expected.clone().map(|id| Receipt { id, birth, claim, tenure }));
         if expected.is_some() {
             assert!(text.len() <= MAX_RECEIPT && text.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\".contains(b)));
         }

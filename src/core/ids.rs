@@ -141,7 +141,8 @@ pub(super) fn parse_short(text: &[u8]) -> Option<u64> {
     }
 }
 
-fn number_of(digits: &[u8]) -> Option<u64> {
+/// The number that these digits are; `None` over 64 bits.
+pub(super) fn number_of(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |number, &byte| {
         let value = VALUES[usize::from(byte)];
         if value == NO_DIGIT {
@@ -152,7 +153,7 @@ fn number_of(digits: &[u8]) -> Option<u64> {
 }
 
 /// The last digit of `number`.
-fn digit(number: u64) -> u8 {
+pub(super) fn digit(number: u64) -> u8 {
     DIGITS[(number % 62) as usize]
 }
 

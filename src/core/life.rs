@@ -235,7 +235,7 @@ mod tests {
 
     fn receipt(birth: Option<u64>, claim: u32) -> Receipt {
         let id = IdBuf::new(b"x").unwrap();
-        Receipt { id, birth, claim }
+        Receipt { id, birth, claim, tenure: None }
     }
 
     fn job(claims: u32, late: bool) -> Job<'static> {

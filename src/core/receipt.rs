@@ -1,20 +1,21 @@
 //! Receipts: the text by which a worker names one claim of one job.
 //!
 //! ```text
-//! <id>:<claim>              a server-made id: 11 digits
-//! <birth>:<claim>:<id>      a caller's id; birth is the number of 11 digits drawn at the push
-//! <birth>:<claim>~<code>    a caller's id that holds a quote or a backslash
+//! <id>:<claim>.<tenure>              a server-made id: 11 digits
+//! <birth>:<claim>.<tenure>:<id>      a caller's id; birth is the number of 11 digits drawn at the push
+//! <birth>:<claim>.<tenure>~<code>    a caller's id that holds a quote or a backslash
 //! ```
 //!
-//! The claim is a number from 1 to 2³²−1 in base 62 without leading zeros. A birth of
-//! `00000000000` stands for a job under a caller's id that carries none, as one written into the
-//! keys by hand may. Every claim has exactly one spelling, of visible ASCII without quotes or
-//! backslash, at most [`MAX_RECEIPT`] bytes; to clients it is opaque.
+//! The claim is a number from 1 to 2³²−1 in base 62 without leading zeros. The tenure, three digits of base 62, is that of
+//! the primary which made the claim: where a failover undoes a claim, the next one has the same number and another
+//! tenure. A receipt without one (`<id>:<claim>`) is of none that is known. A birth of `00000000000` stands for a job
+//! under a caller's id that carries none, as one written into the keys by hand may. Every claim has exactly one spelling,
+//! of visible ASCII without quotes or backslash, at most [`MAX_RECEIPT`] bytes; to clients it is opaque.
 
 use super::ids::{self, IdBuf, ID_LEN, MAX_CALLER_ID};
 use smallvec::SmallVec;
 
-/// The longest receipt that is accepted, in bytes. The longest that is made has 155.
+/// The longest receipt that is accepted, in bytes. The longest that is made has 159.
 pub const MAX_RECEIPT: usize = 160;
 
 /// How many characters of an id are coded together: 94¹⁶ < 91¹⁷ < 2¹²⁸.
@@ -28,6 +29,31 @@ const FIRST_VISIBLE: u8 = b'!';
 const SAFE: [u8; 91] = safe_digits();
 const SAFE_BASE: u128 = 91;
 
+/// Drawn when a node begins to act as a primary: tells its claims from those that another made, or that it made itself
+/// before it lost them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure(u32);
+
+impl Tenure {
+    const DIGITS: usize = 3;
+    const COUNT: u32 = 62 * 62 * 62;
+
+    /// From a number at random.
+    pub const fn new(drawn: u32) -> Tenure {
+        Tenure(drawn % Tenure::COUNT)
+    }
+
+    fn push(self, out: &mut ReceiptText) {
+        let number = u64::from(self.0);
+        out.extend_from_slice(&[number / (62 * 62), number / 62, number].map(ids::digit));
+    }
+
+    fn parse(text: &[u8]) -> Option<Tenure> {
+        let number = ids::number_of(text).filter(|_| text.len() == Tenure::DIGITS)?;
+        u32::try_from(number).ok().map(Tenure)
+    }
+}
+
 /// One claim of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
@@ -37,6 +63,8 @@ pub struct Receipt {
     pub birth: Option<u64>,
     /// The number of the claim, from 1.
     pub claim: u32,
+    /// Whose claim it is, where that is known.
+    pub tenure: Option<Tenure>,
 }
 
 impl Receipt {
@@ -50,39 +78,37 @@ impl Receipt {
         let rest = rest.strip_prefix(b":")?;
         let end = rest.iter().position(|byte| matches!(byte, b':' | b'~'));
         let (claim, tail) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
-        let claim = parse_claim(claim)?;
+        let (claim, tenure) = parse_claim(claim)?;
         let id = match tail.split_first() {
             None => {
                 let id = IdBuf::new(head)?;
-                return Some(Receipt { id, birth: None, claim });
+                return Some(Receipt { id, birth: None, claim, tenure });
             }
             Some((b':', id)) => IdBuf::new(id).filter(|id| !needs_code(id))?,
             Some((_, code)) => decode_id(code).filter(|id| needs_code(id))?,
         };
         let birth = (number != 0).then_some(number);
         let spelled_right = ids::valid_caller_id(&id) && (birth.is_some() || !is_server_made(&id));
-        spelled_right.then_some(Receipt { id, birth, claim })
+        spelled_right.then_some(Receipt { id, birth, claim, tenure })
     }
 }
 
 /// A receipt as it is written.
 pub type ReceiptText = SmallVec<[u8; 64]>;
 
-/// The receipt of claim number `claim` of the job `id`.
+/// The receipt of claim number `claim` of the job `id`, made in `tenure`.
 ///
 /// `id` is a server-made id or a [valid caller's id](ids::valid_caller_id), and `claim` at least
 /// 1; of others no receipt can be made, and [`Receipt::parse`] refuses what is written here.
-pub fn write(id: &[u8], birth: Option<u64>, claim: u32) -> ReceiptText {
+pub fn write(id: &[u8], birth: Option<u64>, claim: u32, tenure: Option<Tenure>) -> ReceiptText {
     let mut out = ReceiptText::new();
     if birth.is_none() && is_server_made(id) {
         out.extend_from_slice(id);
-        out.push(b':');
-        ids::push_short(u64::from(claim), &mut out);
+        push_claim(claim, tenure, &mut out);
         return out;
     }
     out.extend_from_slice(&ids::encode(birth.unwrap_or(0)));
-    out.push(b':');
-    ids::push_short(u64::from(claim), &mut out);
+    push_claim(claim, tenure, &mut out);
     if needs_code(id) && ids::valid_caller_id(id) {
         out.push(b'~');
         encode_id(id, &mut out);
@@ -97,8 +123,22 @@ fn is_server_made(id: &[u8]) -> bool {
     ids::decode(id).is_some()
 }
 
-fn parse_claim(text: &[u8]) -> Option<u32> {
-    u32::try_from(ids::parse_short(text)?).ok().filter(|&claim| claim > 0)
+fn push_claim(claim: u32, tenure: Option<Tenure>, out: &mut ReceiptText) {
+    out.push(b':');
+    ids::push_short(u64::from(claim), out);
+    if let Some(tenure) = tenure {
+        out.push(b'.');
+        tenure.push(out);
+    }
+}
+
+fn parse_claim(text: &[u8]) -> Option<(u32, Option<Tenure>)> {
+    let (claim, tenure) = match text.iter().position(|byte| *byte == b'.') {
+        None => (text, None),
+        Some(dot) => (&text[..dot], Some(Tenure::parse(&text[dot + 1..])?)),
+    };
+    let claim = u32::try_from(ids::parse_short(claim)?).ok().filter(|&claim| claim > 0)?;
+    Some((claim, tenure))
 }
 
 fn needs_code(id: &[u8]) -> bool {
@@ -174,13 +214,16 @@ mod tests {
 
     const BIRTH: u64 = 0x0123_4567_89AB_CDEF;
 
+    /// One whose digits are `01k`.
+    const TENURE: Option<Tenure> = Some(Tenure::new(62 + 46));
+
     fn written(id: &[u8], birth: Option<u64>, claim: u32) -> Vec<u8> {
-        write(id, birth, claim).to_vec()
+        write(id, birth, claim, TENURE).to_vec()
     }
 
     fn receipt(id: &[u8], birth: Option<u64>, claim: u32) -> Receipt {
         let id = IdBuf::new(id).unwrap();
-        Receipt { id, birth, claim }
+        Receipt { id, birth, claim, tenure: TENURE }
     }
 
     #[test]
@@ -188,19 +231,20 @@ mod tests {
         let made = ids::encode(BIRTH);
         let made = std::str::from_utf8(&made).unwrap();
         let text = |id: &[u8], birth, claim| String::from_utf8(written(id, birth, claim)).unwrap();
-        assert_eq!(text(made.as_bytes(), None, 1), format!("{made}:1"));
-        assert_eq!(text(made.as_bytes(), None, u32::MAX), format!("{made}:4gfFC3"));
-        assert_eq!(text(b"a:b~c", Some(BIRTH), 62), format!("{made}:10:a:b~c"));
-        assert_eq!(text(b"a:b~c", None, 1), "00000000000:1:a:b~c");
-        assert_eq!(text(b"'", Some(BIRTH), 1), format!("{made}:1~!)"));
-        assert_eq!(text(made.as_bytes(), Some(BIRTH), 1), format!("{made}:1:{made}"));
+        assert_eq!(text(made.as_bytes(), None, 1), format!("{made}:1.01k"));
+        assert_eq!(text(made.as_bytes(), None, u32::MAX), format!("{made}:4gfFC3.01k"));
+        assert_eq!(text(b"a:b~c", Some(BIRTH), 62), format!("{made}:10.01k:a:b~c"));
+        assert_eq!(text(b"a:b~c", None, 1), "00000000000:1.01k:a:b~c");
+        assert_eq!(text(b"'", Some(BIRTH), 1), format!("{made}:1.01k~!)"));
+        assert_eq!(text(made.as_bytes(), Some(BIRTH), 1), format!("{made}:1.01k:{made}"));
+        assert_eq!(write(made.as_bytes(), None, 1, None).to_vec(), format!("{made}:1").into_bytes());
     }
 
     #[test]
     fn the_longest_receipt_stays_within_the_limit() {
         let id = [b'\\'; MAX_CALLER_ID];
         let text = written(&id, Some(u64::MAX), u32::MAX);
-        assert_eq!(text.len(), 155);
+        assert_eq!(text.len(), 159);
         assert_eq!(Receipt::parse(&text), Some(receipt(&id, Some(u64::MAX), u32::MAX)));
         let highest = [b'~'; MAX_CALLER_ID - 1];
         let id = [&highest[..], b"'"].concat();
@@ -223,6 +267,13 @@ mod tests {
             format!("{made}:4gfFC4"),
             format!("{made}:zzzzzzzzzzzz"),
             format!("{made}:-1"),
+            format!("{made}:1."),
+            format!("{made}:1.1k"),
+            format!("{made}:1.01k1"),
+            format!("{made}:1.1-"),
+            format!("{made}:1.01k.01k"),
+            format!("{made}:.01k"),
+            format!("{made}:0.01k"),
             format!("{made}:1 "),
             format!(" {made}:1"),
             format!("{made}~1"),
@@ -278,7 +329,8 @@ mod tests {
     /// Texts near to receipts.
     fn any_text() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
-            "[0-9A-L][0-9A-Za-z]{10}[:~][0-9a-z]{0,3}([:~][ -~]{0,40})?".prop_map(String::into_bytes),
+            "[0-9A-L][0-9A-Za-z]{10}[:~][0-9a-z]{0,3}([.][0-9A-Za-z]{0,4})?([:~][ -~]{0,40})?"
+                .prop_map(String::into_bytes),
             prop::collection::vec(any::<u8>(), 0..200),
             "[0-9A-K][0-9A-Za-z]{10}:1~[!-~]{0,20}".prop_map(String::into_bytes),
         ]
@@ -308,8 +360,8 @@ mod tests {
         #[test]
         fn what_parses_is_spelled_in_one_way(text in any_text()) {
             if let Some(receipt) = Receipt::parse(&text) {
-                let again = written(&receipt.id, receipt.birth, receipt.claim);
-                prop_assert_eq!(again, text);
+                let again = write(&receipt.id, receipt.birth, receipt.claim, receipt.tenure);
+                prop_assert_eq!(again.to_vec(), text);
             }
         }
 

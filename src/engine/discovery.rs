@@ -77,7 +77,7 @@ impl Node {
     fn places_of(&self, ctx: &Ctx, (db, name): (i32, Vec<u8>)) -> Vec<(i32, Vec<u8>)> {
         let Ok(queue) = QueueName::parse(&name) else { return Vec::new() };
         let state = State::new(&queue, 0);
-        let scene = Scene { ctx, now_us: 0, cluster: false };
+        let scene = Scene { cluster: false, ..self.scene(ctx, 0) };
         let is_in = |db: i32| ctx.select_db(db) && Queue::look(scene, &state).is_ok_and(|mut queue| queue.exists());
         let places = if is_in(db) || self.has_left(db, &name) {
             vec![db]
@@ -158,6 +158,7 @@ impl Events for ServerEvents {
     }
 
     fn slots_moved(ctx: &Ctx) {
+        NODE.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
         if NODE.is_acting() {
             NODE.discovery.borrow_mut().scan_all();
             NODE.slots_looked_at.set(0);
@@ -192,7 +193,7 @@ impl Events for ServerEvents {
         if let Some(name) = name {
             if let Some(known) = NODE.index.borrow().find(db, name) {
                 known.state.end_bulk();
-                known.state.ids_are_known.set(false);
+                known.state.forget_what_is_in_them();
             }
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));

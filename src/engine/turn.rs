@@ -185,7 +185,7 @@ impl Node {
     /// After a queue could not be opened: when to try again. One that has no key here has left with its slot and is
     /// forgotten, so that nothing is left to do for it, and nothing known of it should it come back.
     pub(super) fn shut_out(&self, job: &Job) -> Option<u64> {
-        let scene = Scene { ctx: job.ctx, now_us: job.now_us, cluster: false };
+        let scene = Scene { cluster: false, ..self.scene(job.ctx, job.now_us) };
         if self.cluster.get() && Queue::look(scene, job.state).is_ok_and(|mut queue| !queue.exists()) {
             self.release_waiters_of(job.number);
             self.forget(job.number);

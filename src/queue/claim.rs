@@ -4,7 +4,7 @@ use super::policy::{lease_of, retries_of};
 use super::{Queue, Rules, DANGLING_PUT_OFF_MS};
 use crate::core::ids::{valid_caller_id, IdBuf};
 use crate::core::life;
-use crate::core::receipt::{self, Receipt, ReceiptText};
+use crate::core::receipt::{self, Receipt, ReceiptText, Tenure};
 use crate::core::record::Job;
 use crate::redis::Text;
 use std::ops::Range;
@@ -15,11 +15,20 @@ pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
 /// Index entries without a job that one claim puts off before it gives up.
 const MAX_DANGLING: usize = 1000;
 
+/// What all jobs of one claim are taken by.
+struct Terms {
+    tenure: Tenure,
+    /// The lease that the claim asks for.
+    lease: Option<u64>,
+    rules: Rules,
+}
+
 /// A job in a worker's hands.
 pub struct Taken {
     pub id: Text,
     birth: Option<u64>,
     claim: u32,
+    tenure: Tenure,
     pub attempt: u32,
     pub lease_ms: u64,
     pub retries_left: u32,
@@ -32,16 +41,17 @@ pub struct Taken {
 
 impl Taken {
     /// `None` where the record cannot be read, or another hand wrote an id that no receipt can name.
-    fn new(id: Text, record: Text, due_at: u64, lease_asked: Option<u64>, rules: &Rules) -> Option<Taken> {
+    fn new(id: Text, record: Text, due_at: u64, terms: &Terms) -> Option<Taken> {
         let bytes = record.as_bytes();
         let job = Job::decode(bytes).ok().filter(|_| valid_caller_id(id.as_bytes()))?;
         let start = job.payload.as_ptr() as usize - bytes.as_ptr() as usize;
         Some(Taken {
             birth: job.birth,
             claim: life::current_claim(&job),
+            tenure: terms.tenure,
             attempt: life::attempt(&job),
-            lease_ms: lease_of(&job, lease_asked, rules),
-            retries_left: life::retries_left(&job, retries_of(&job, rules)),
+            lease_ms: lease_of(&job, terms.lease, &terms.rules),
+            retries_left: life::retries_left(&job, retries_of(&job, &terms.rules)),
             late_us: 0,
             due_at,
             payload: start..start + job.payload.len(),
@@ -52,12 +62,12 @@ impl Taken {
 
     /// The text that names this claim.
     pub fn receipt_text(&self) -> ReceiptText {
-        receipt::write(self.id.as_bytes(), self.birth, self.claim)
+        receipt::write(self.id.as_bytes(), self.birth, self.claim, Some(self.tenure))
     }
 
     pub(super) fn receipt(&self) -> Option<Receipt> {
-        let (birth, claim) = (self.birth, self.claim);
-        IdBuf::new(self.id.as_bytes()).map(|id| Receipt { id, birth, claim })
+        let (birth, claim, tenure) = (self.birth, self.claim, Some(self.tenure));
+        IdBuf::new(self.id.as_bytes()).map(|id| Receipt { id, birth, claim, tenure })
     }
 
     pub fn payload(&self) -> &[u8] {
@@ -83,6 +93,7 @@ impl Queue<'_> {
             let ends_at = self.after(job.lease_ms);
             self.state.arrivals.leased.note(&job.id);
             self.lease(&job.id, ends_at);
+            self.state.tenure.note(job.id.as_bytes(), ends_at, true);
             self.remember_lease(job, ends_at);
             job.late_us = self.now_us.saturating_sub(job.due_at.saturating_mul(1000));
         }
@@ -94,7 +105,7 @@ impl Queue<'_> {
     }
 
     fn take_due(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
-        let rules = self.rules();
+        let terms = Terms { tenure: self.tenure, lease, rules: self.rules() };
         let (mut taken, mut bytes, mut dangling) = (Vec::new(), 0usize, 0);
         while count > 0 && taken.is_empty() && dangling < MAX_DANGLING {
             let due = self.due.first(self.now(), count);
@@ -102,7 +113,7 @@ impl Queue<'_> {
                 break;
             }
             for (id, due_at) in due {
-                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, lease, &rules)) {
+                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, &terms)) {
                     None => {
                         self.put_off_due(&id);
                         dangling += 1;

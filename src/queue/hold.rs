@@ -13,7 +13,7 @@ impl Queue<'_> {
     pub fn extend(&mut self, receipt: &Receipt, ms: u64) -> bool {
         let id = Text::new(&receipt.id);
         if self.is_known_holder(&id, receipt) {
-            self.lease(&id, self.after(ms));
+            self.prolong(&id, receipt, self.after(ms));
             return true;
         }
         let Some((id, record, standing)) = self.locate_job(receipt) else { return false };
@@ -24,7 +24,7 @@ impl Queue<'_> {
             self.state.arrivals.leased.note(&id);
             self.write_record(&id, &job);
         }
-        self.lease(&id, self.after(ms));
+        self.prolong(&id, receipt, self.after(ms));
         true
     }
 

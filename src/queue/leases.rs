@@ -79,6 +79,7 @@ impl Queue<'_> {
     /// now, and until now it was worked on.
     pub(super) fn unlease(&mut self, id: &Text) -> bool {
         self.state.leases.forget(id.as_bytes());
+        self.state.tenure.forget(id.as_bytes());
         let max = self.state.header.borrow().rules.limit(&MAX_LEASED);
         let was_full = max.is_some_and(|max| self.leased.len() as u64 >= max);
         let was_leased = self.leased.remove(id);
@@ -87,6 +88,22 @@ impl Queue<'_> {
             self.first_due = Some(self.now());
         }
         was_leased
+    }
+
+    /// The lease of a receipt that stands ends then.
+    pub(super) fn prolong(&mut self, id: &Text, receipt: &Receipt, ends_at: u64) {
+        self.lease(id, ends_at);
+        self.state.tenure.note(id.as_bytes(), ends_at, self.is_own(receipt));
+    }
+
+    /// Whether the lease that runs may be that of the receipt's claim, and not of another one with its number.
+    pub(super) fn is_leased_by(&mut self, id: &Text, receipt: &Receipt) -> bool {
+        let Some(ends_at) = self.leased.score(id) else { return false };
+        self.is_own(receipt) || !self.state.tenure.is_own(id.as_bytes(), ends_at)
+    }
+
+    fn is_own(&self, receipt: &Receipt) -> bool {
+        receipt.tenure == Some(self.tenure)
     }
 
     /// How many more jobs may be leased; `None` for any number.

@@ -40,10 +40,9 @@ impl Queue<'_> {
     pub(super) fn locate_live(&mut self, id: &Text, receipt: &Receipt) -> Option<Located> {
         let record = self.jobs.get(id)?;
         let place = life::place_named(&Job::decode(record.as_bytes()).ok()?, receipt)?;
-        let is_leased = self.leased.score(id).is_some();
         let is_there = match place {
-            Place::Leased => is_leased,
-            Place::Due => !is_leased && self.due.score(id).is_some(),
+            Place::Leased => self.is_leased_by(id, receipt),
+            Place::Due => self.leased.score(id).is_none() && self.due.score(id).is_some(),
         };
         is_there.then(|| Located::Live { id: id.clone(), record, standing: life::standing_in(place) })
     }

@@ -126,6 +126,11 @@ impl Queue<'_> {
         [self.due.last(), self.leased.last(), self.dead_at.last()].into_iter().flatten().map(|(id, _)| id)
     }
 
+    /// When the last lease ends.
+    pub fn last_lease_end(&mut self) -> Option<u64> {
+        self.leased.last().map(|(_, ends_at)| ends_at)
+    }
+
     /// How many entries a walk over the whole queue meets.
     pub fn entries(&mut self) -> usize {
         self.due.len() + self.leased.len() + self.jobs.len() + self.dead.len() + self.dead_at.len()

@@ -7,6 +7,7 @@ use super::header::{MARK, PAUSED};
 use super::leases::Leases;
 use super::metrics::Metrics;
 use super::rules::Rules;
+use super::tenure::LeasesOfTenure;
 use crate::core::names::{Companion, QueueName};
 use crate::redis::Text;
 use std::cell::{Cell, RefCell};
@@ -69,6 +70,7 @@ pub struct State {
     pub keys: Keys,
     pub metrics: Metrics,
     pub leases: Leases,
+    pub tenure: LeasesOfTenure,
     /// Queue time of the last CLAIM, or of when there was no room for one, or of when this node first saw the queue,
     /// in ms.
     pub last_claim: Cell<u64>,
@@ -97,6 +99,7 @@ impl State {
             keys: Keys::new(name),
             metrics: Metrics::default(),
             leases: Leases::default(),
+            tenure: LeasesOfTenure::default(),
             last_claim: Cell::new(now),
             last_change: Cell::new(now),
             header: RefCell::default(),
@@ -119,8 +122,14 @@ impl State {
     /// Others may change the keys from now on, or did.
     pub fn forget_what_may_change(&self) {
         self.header_holds.set(false);
-        self.ids_are_known.set(false);
+        self.forget_what_is_in_them();
         self.leases.clear();
+    }
+
+    /// Others may have made ids, or leases.
+    pub fn forget_what_is_in_them(&self) {
+        self.ids_are_known.set(false);
+        self.tenure.know_none();
     }
 
     /// The keys are others now: nothing that was known of them holds.

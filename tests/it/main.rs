@@ -45,5 +45,6 @@ mod retry;
 mod roles;
 mod settings;
 mod stats;
+mod tenure;
 mod upgrade;
 mod version;

@@ -157,6 +157,7 @@ impl<'a> Account<'a> {
             return;
         };
         self.ids(job, push, story);
+        self.receipts(story);
         for second in 1..story.claims.len() {
             self.claimed_again(story, second);
         }
@@ -175,6 +176,14 @@ impl<'a> Account<'a> {
         }
         if matches!(push.told, Told::Refused(_)) && !story.claims.is_empty() {
             self.unexpected.push(format!("job {job} came, and its push was refused: {push:?}"));
+        }
+    }
+
+    /// A receipt names one claim, also where a hurt undid another.
+    fn receipts(&mut self, story: &Story) {
+        let mut seen = BTreeSet::new();
+        for claim in story.claims.iter().filter(|claim| !seen.insert(&claim.receipt)) {
+            self.doubled.push(format!("one receipt names two claims: {claim:?} of {:?}", story.claims));
         }
     }
 
@@ -312,6 +321,7 @@ fn ends(act: &Act) -> bool {
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
+    use std::fmt::Display;
 
     const LEASE_MS: u64 = 1000;
 
@@ -324,13 +334,13 @@ mod tests {
         ledger.pages().pushes.push(Push { job: 1, queue, span: span(at), told, id, confirmed: false });
     }
 
-    fn claim(ledger: &Ledger, at: u64, number: u32) {
+    fn claim(ledger: &Ledger, at: u64, number: impl Display) {
         let (queue, id, receipt) = ("q".to_string(), "i".to_string(), format!("i:{number}"));
         let claim = Claim { job: 1, queue, id, receipt, attempt: 1, lease_ms: LEASE_MS, worker: 0, span: span(at) };
         ledger.pages().claims.push(claim);
     }
 
-    fn act(ledger: &Ledger, at: u64, number: u32, verb: Verb, told: Told) {
+    fn act(ledger: &Ledger, at: u64, number: impl Display, verb: Verb, told: Told) {
         let receipt = format!("i:{number}");
         ledger.pages().acts.push(Act { job: 1, receipt, verb, ms: 0, span: span(at), told, confirmed: false });
     }
@@ -376,14 +386,14 @@ mod tests {
         let ledger = Ledger::default();
         push(&ledger, 10, Told::Done);
         claim(&ledger, 20, 1);
-        claim(&ledger, 30, 1);
+        claim(&ledger, 30, "1.b");
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
         let rollback = Rollback { from: 15_000, to: 100_000, why: "a failover", spares_confirmed: true };
         ledger.deposed(7, rollback);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1], "another was deposed");
         ledger.pages().claims[0].span.node = 7;
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
-        act(&ledger, 40, 1, Verb::Ack, Told::Done);
+        act(&ledger, 40, "1.b", Verb::Ack, Told::Done);
         assert_eq!(problems(&ledger, &[]), [0, 0, 0], "the second claim, of the same number, was acknowledged");
         ledger.pages().claims[1].span.node = 7;
         assert_eq!(problems(&ledger, &[]), [0, 0, 1], "one primary gave it twice");
@@ -426,10 +436,12 @@ mod tests {
         claim(&ledger, 20, 1);
         act(&ledger, 30, 1, Verb::Ack, Told::Done);
         crash(&ledger, 15, 40);
-        claim(&ledger, 50, 1);
-        act(&ledger, 60, 1, Verb::Ack, Told::Done);
+        claim(&ledger, 50, "1.b");
+        act(&ledger, 60, "1.b", Verb::Ack, Told::Done);
         assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
+        ledger.pages().claims[1].receipt = "i:1".to_string();
+        assert_eq!(problems(&ledger, &[])[2], 1, "one receipt names two claims");
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! Whose leases run: those that this node gave since it became a primary, and those that it found.
+//!
+//! A failover can undo a claim that no replica had, and the next claim of that job has its number. So a receipt says in
+//! which tenure its claim was made. One of another tenure stands for a lease that was found, and never for one that was
+//! given since. Nothing of this is in the keys: a lease that ends later than all that were found is one that was given,
+//! and only what this does not tell is remembered, by the job's id.
+
+use foldhash::fast::RandomState;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
+type Ids = RefCell<HashSet<Box<[u8]>, RandomState>>;
+
+pub struct LeasesOfTenure {
+    /// When the last lease ends that was found; `u64::MAX` while nobody has looked.
+    found_until: Cell<u64>,
+    /// Found, and made to end later than that.
+    prolonged: Ids,
+    /// Given, and ending no later than that.
+    brief: Ids,
+}
+
+impl Default for LeasesOfTenure {
+    fn default() -> LeasesOfTenure {
+        LeasesOfTenure { found_until: Cell::new(u64::MAX), prolonged: Ids::default(), brief: Ids::default() }
+    }
+}
+
+impl LeasesOfTenure {
+    /// Every lease may be anybody's.
+    pub fn know_none(&self) {
+        self.found_until.set(u64::MAX);
+        self.prolonged.take();
+        self.brief.take();
+    }
+
+    /// The leases that are there are found ones; the last of them ends then.
+    pub(crate) fn begin(&self, last_end: Option<u64>) {
+        self.know_none();
+        self.found_until.set(last_end.unwrap_or(0));
+    }
+
+    /// A lease, given or found, ends then.
+    pub(super) fn note(&self, id: &[u8], ends_at: u64, is_own: bool) {
+        if self.found_until.get() == u64::MAX {
+            return;
+        }
+        let told_by_its_end = is_own == (ends_at > self.found_until.get());
+        let (set, other) = if is_own { (&self.brief, &self.prolonged) } else { (&self.prolonged, &self.brief) };
+        remove(other, id);
+        if told_by_its_end {
+            remove(set, id);
+        } else {
+            set.borrow_mut().insert(id.into());
+        }
+    }
+
+    /// The lease is over.
+    pub(super) fn forget(&self, id: &[u8]) {
+        remove(&self.prolonged, id);
+        remove(&self.brief, id);
+    }
+
+    /// Whether the lease that ends then was given since this node became a primary.
+    pub(super) fn is_own(&self, id: &[u8], ends_at: u64) -> bool {
+        if ends_at > self.found_until.get() {
+            !self.prolonged.borrow().contains(id)
+        } else {
+            self.brief.borrow().contains(id)
+        }
+    }
+}
+
+fn remove(ids: &Ids, id: &[u8]) {
+    let mut ids = ids.borrow_mut();
+    if !ids.is_empty() {
+        ids.remove(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_and_what_was_given_are_told_apart_by_their_ends_or_remembered() {
+        let leases = LeasesOfTenure::default();
+        assert!(!leases.is_own(b"a", u64::MAX), "nobody has looked");
+        leases.note(b"a", 5, true);
+        leases.begin(Some(100));
+        assert!(!leases.is_own(b"a", 50) && !leases.is_own(b"a", 100));
+        leases.note(b"b", 101, true);
+        assert!(leases.is_own(b"b", 101));
+        leases.note(b"c", 60, true);
+        assert!(leases.is_own(b"c", 60));
+        leases.note(b"a", 200, false);
+        assert!(!leases.is_own(b"a", 200));
+        assert_eq!((leases.brief.borrow().len(), leases.prolonged.borrow().len()), (1, 1));
+        leases.note(b"c", 300, true);
+        leases.note(b"a", 70, false);
+        assert!(leases.is_own(b"c", 300) && !leases.is_own(b"a", 70));
+        assert_eq!((leases.brief.borrow().len(), leases.prolonged.borrow().len()), (0, 0));
+        leases.note(b"a", 200, false);
+        leases.forget(b"a");
+        assert!(leases.is_own(b"a", 200), "another claim of it");
+    }
+
+    #[test]
+    fn where_no_lease_was_found_none_is_remembered() {
+        let leases = LeasesOfTenure::default();
+        leases.begin(None);
+        leases.note(b"a", 1, true);
+        assert!(leases.is_own(b"a", 1));
+        assert!(leases.brief.borrow().is_empty());
+    }
+}
