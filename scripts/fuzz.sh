@@ -16,8 +16,6 @@ fi
 # A stable compiler takes the options that libFuzzer and the sanitizer need when it is told that this is known.
 export RUSTC_BOOTSTRAP=1
 export CARGO_TARGET_DIR="$folder/build"
-# With link-time optimisation and without a symbol table, as releases are, nothing would be seen.
-export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_STRIP=none
 
 for target in args names glob record receipt; do
     mkdir -p "fuzz/corpus/$target"

@@ -85,7 +85,6 @@ const COMMANDS: [&str; 22] = [
 /// A connection and what is known of it.
 struct Line {
     wire: Wire,
-    label: String,
     db: i64,
     protocol: u8,
     client: i64,
@@ -218,8 +217,7 @@ impl Run {
     }
 
     fn open(&mut self, db: i64, protocol: u8) -> Line {
-        let label = format!("db {db}, RESP{protocol}");
-        let mut line = Line { wire: Wire::open(self.server.port), label, db, protocol, client: 0 };
+        let mut line = Line { wire: Wire::open(self.server.port), db, protocol, client: 0 };
         let word = |text: &str| text.as_bytes().to_vec();
         let hello = vec![word("HELLO"), word(&protocol.to_string())];
         let select = vec![word("SELECT"), word(&db.to_string())];
@@ -243,7 +241,7 @@ impl Run {
         let mut out = Vec::new();
         let commands: Vec<Vec<Words>> = units.iter().map(Unit::commands).collect();
         for words in commands.iter().flatten() {
-            self.tape.note(&self.lines[place].label, words);
+            self.tape.note(self.lines[place].db, words);
             encode(words, &mut out);
         }
         self.commands += units.iter().map(Unit::count).sum::<u64>();
