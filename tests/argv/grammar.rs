@@ -298,11 +298,17 @@ fn bend(draw: &mut Draw, words: &mut Words) {
     }
 }
 
-/// A command of the server on a key of a queue that may be spoilt.
+/// A command of the server on a key of a queue that may be spoilt, or now and then on whole databases.
 pub fn spoil(draw: &mut Draw) -> Words {
     let key = draw.spoilt_key();
     let word = |text: &str| text.as_bytes().to_vec();
-    match draw.dice.between(0, 15) {
+    if draw.one_in(30) {
+        return match draw.one_in(4) {
+            true => vec![word("FLUSHDB")],
+            false => vec![word("SWAPDB"), draw.of(&["0", "3", "9"]), draw.of(&["0", "3", "9"])],
+        };
+    }
+    match draw.dice.between(0, 16) {
         0 => vec![word("SET"), key, draw.any()],
         1 => vec![word("RPUSH"), key, draw.any()],
         2 => vec![word("SADD"), key, draw.id()],
@@ -313,7 +319,8 @@ pub fn spoil(draw: &mut Draw) -> Words {
         11 => vec![word("HDEL"), key, draw.id()],
         12 => vec![word("RENAME"), key, draw.spoilt_key()],
         13 => vec![word("COPY"), key, draw.spoilt_key(), word("REPLACE")],
-        14 => vec![word("PEXPIRE"), key, draw.dice.between(0, 50).to_string().into_bytes()],
+        14 => vec![word("MOVE"), key, draw.of(&["0", "3", "9"])],
+        15 => vec![word("PEXPIRE"), key, draw.dice.between(0, 50).to_string().into_bytes()],
         _ => vec![word("DEL"), key],
     }
 }
