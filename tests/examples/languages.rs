@@ -1,0 +1,76 @@
+//! The languages of the examples: how each is made ready below the folder that cargo builds in, and started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::program::Programs;
+
+/// Programs, or why there are none here.
+type Made = Result<Programs, String>;
+
+pub struct Language {
+    pub name: &'static str,
+    /// Whether its handlers are interrupted where the lease is lost.
+    pub cancels: bool,
+    pub make: fn() -> Made,
+}
+
+impl Language {
+    /// Whether `DQ_TEST_LANGUAGES` names it.
+    pub fn is_demanded(&self) -> bool {
+        let all = std::env::var("DQ_TEST_LANGUAGES").unwrap_or_default();
+        let family = self.name.split(',').next();
+        all.split([' ', ',']).any(|name| Some(name) == family)
+    }
+}
+
+pub const PYTHON: Language = Language { name: "python", cancels: false, make: python };
+pub const NEW_PYTHON: Language = Language { name: "python,newest", cancels: false, make: newest_python };
+
+/// Debian's: python3-redis belongs to it.
+const PYTHON3: &str = "/usr/bin/python3";
+
+fn python() -> Made {
+    run(Command::new(PYTHON3).args(["-c", "import redis"]))?;
+    Ok(python_programs(PYTHON3))
+}
+
+/// The release that PyPI has when it is first installed here.
+fn newest_python() -> Made {
+    let folder = target("python")?;
+    let python = folder.join("bin/python").display().to_string();
+    if run(Command::new(&python).args(["-c", "import redis"])).is_err() {
+        run(Command::new(PYTHON3).args(["-m", "venv", "--clear"]).arg(&folder))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "redis"]))?;
+    }
+    Ok(python_programs(&python))
+}
+
+fn python_programs(python: &str) -> Programs {
+    let start = |file: &str| [python.to_string(), source("python").join(file).display().to_string()].to_vec();
+    let env = [("PYTHONDONTWRITEBYTECODE".to_string(), "1".to_string())].to_vec();
+    Programs { worker: start("worker.py"), producer: start("producer.py"), env }
+}
+
+fn source(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
+}
+
+/// Where a language's programs are built and its libraries are kept.
+fn target(language: &str) -> Result<PathBuf, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let target = program.ancestors().nth(3).ok_or("no folder to build in")?;
+    let folder = target.join("examples").join(language);
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(folder)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{program} does not start: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{program} failed: {}", String::from_utf8_lossy(&output.stderr)))
+}

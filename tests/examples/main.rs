@@ -1,0 +1,40 @@
+//! The workers and producers of `examples/`, as they are, against real servers: one scenario for all languages.
+//!
+//! A language that this machine does not have is left out, and said. `DQ_TEST_LANGUAGES` names those that must be here
+//! (`DQ_TEST_LANGUAGES="python node go rust"`).
+
+#[allow(dead_code, unused_imports)]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod languages;
+mod program;
+mod receiver;
+mod scenario;
+
+use languages::Language;
+
+/// Runs the scenario in the language, or says why it does not.
+fn run(language: &Language) {
+    match (language.make)() {
+        Ok(programs) => scenario::run(language, &programs),
+        Err(why) if language.is_demanded() => panic!("{} is demanded: {why}", language.name),
+        Err(why) => tell(&format!("examples: SKIPPED {}: {why}\n", language.name)),
+    }
+}
+
+/// Writes where `cargo test` shows it, whether the test fails or not: only the print macros are captured.
+fn tell(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+#[test]
+fn python() {
+    run(&languages::PYTHON);
+}
+
+#[test]
+fn python_with_the_newest_redis_py() {
+    run(&languages::NEW_PYTHON);
+}
