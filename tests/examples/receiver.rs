@@ -80,9 +80,7 @@ impl Receiver {
 
     /// Waits until so many requests have come to the path.
     pub fn wait_hits(&self, path: &str, count: usize) -> Vec<Hit> {
-        wait_until(&format!("{count} requests for {path}"), || {
-            Some(self.hits(path)).filter(|hits| hits.len() >= count)
-        })
+        wait_until(&format!("{count} requests for {path}"), || Some(self.hits(path)).filter(|hits| hits.len() >= count))
     }
 
     /// Answers the path's requests that are held, and those to come.
