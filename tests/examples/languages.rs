@@ -53,6 +53,24 @@ fn python_programs(python: &str) -> Programs {
     Programs { worker: start("worker.py"), producer: start("producer.py"), env }
 }
 
+pub const NODE: Language = Language { name: "node", cancels: true, make: node };
+
+/// Node looks for libraries beside the program: it runs on a copy, and the source stays as it is.
+fn node() -> Made {
+    let folder = target("node")?;
+    let installed = folder.join("installed");
+    copy(&source("node"), &folder)?;
+    let wanted = read(&folder.join("package.json"))?;
+    if read(&installed).ok().as_ref() != Some(&wanted) {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]);
+        run(npm.current_dir(&folder))?;
+        fs::write(&installed, wanted).map_err(|e| e.to_string())?;
+    }
+    let start = |file: &str| ["node".to_string(), folder.join(file).display().to_string()].to_vec();
+    Ok(Programs { worker: start("worker.js"), producer: start("producer.js"), env: Vec::new() })
+}
+
 fn source(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
 }
@@ -64,6 +82,25 @@ fn target(language: &str) -> Result<PathBuf, String> {
     let folder = target.join("examples").join(language);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(folder)
+}
+
+/// Copies the files of a folder, and of those in it.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let failed = |e: std::io::Error| format!("{}: {e}", from.display());
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).map_err(failed)?;
+        if path.is_dir() {
+            copy(&path, &to)?;
+        } else {
+            fs::copy(&path, &to).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

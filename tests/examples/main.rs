@@ -38,3 +38,8 @@ fn python() {
 fn python_with_the_newest_redis_py() {
     run(&languages::NEW_PYTHON);
 }
+
+#[test]
+fn node() {
+    run(&languages::NODE);
+}

@@ -11,8 +11,10 @@ use crate::languages::Language;
 use crate::program::{produce, Programs, Settings, Worker};
 use crate::receiver::{Answer, Receiver};
 
-/// Long enough that a keeper on a busy machine keeps it, short enough to see it end.
-const LEASE_MS: u64 = 1500;
+/// Long enough that no worker loses it on a busy machine.
+const LONG_LEASE_MS: u64 = 15_000;
+/// Short enough to see it end.
+const SHORT_LEASE_MS: u64 = 3000;
 const SHORT: Duration = Duration::from_millis(150);
 
 /// What a scene stands on. Each has its own queue.
@@ -66,7 +68,11 @@ impl Stage<'_> {
     }
 
     fn settings(&self) -> Settings {
-        Settings::of(self.server.port, self.name).and("DQ_LEASE_MS", LEASE_MS)
+        Settings::of(self.server.port, self.name).and("DQ_LEASE_MS", LONG_LEASE_MS)
+    }
+
+    fn short_lease(&self) -> Settings {
+        self.settings().and("DQ_LEASE_MS", SHORT_LEASE_MS)
     }
 
     fn worker(&self, settings: &Settings) -> Worker {
@@ -210,9 +216,9 @@ fn assert_dead(q: &mut Queue, id: &str, reason: &str, error: &str) {
 /// A request that takes longer than the lease is made once.
 fn keeps_its_lease(stage: &Stage) {
     let mut q = stage.queue();
-    let slow = Answer::Slow(Duration::from_millis(LEASE_MS * 5 / 2));
+    let slow = Answer::Slow(Duration::from_millis(SHORT_LEASE_MS * 2));
     let (id, path) = stage.webhook(&mut q, "slow", &[slow]);
-    let _workers = [1, 2].map(|_| stage.worker(&stage.settings()));
+    let _workers = [1, 2].map(|_| stage.worker(&stage.short_lease()));
     stage.receiver.wait_hits(&path, 1);
     assert_eq!(number(&mut q, &id, "attempt"), 1);
     wait_gone(&mut q, &id);
@@ -276,7 +282,7 @@ fn stops(stage: &Stage) {
 fn loses_its_lease(stage: &Stage) {
     let mut q = stage.queue();
     let (id, path) = stage.webhook(&mut q, "hook", &[Answer::Held]);
-    let one = stage.settings().and("DQ_HANDS", 1);
+    let one = stage.short_lease().and("DQ_HANDS", 1);
     let mut first = stage.worker(&one);
     stage.receiver.wait_hits(&path, 1);
     first.signal(libc::SIGSTOP);
