@@ -71,6 +71,32 @@ fn node() -> Made {
     Ok(Programs { worker: start("worker.js"), producer: start("producer.js"), env: Vec::new() })
 }
 
+pub const GO: Language = Language { name: "go", cancels: true, make: go };
+
+/// Go without its module proxy: what Debian packages is a GOPATH.
+fn go() -> Made {
+    let folder = target("go")?;
+    let (root, libraries) = (folder.join("root/usr/lib/go-1.23"), folder.join("root/usr/share/gocode"));
+    let fetched = folder.join("fetched");
+    if !fetched.exists() {
+        run(Command::new(script("fetch-go.sh")).arg(&folder))?;
+        fs::write(&fetched, "").map_err(|e| e.to_string())?;
+    }
+    let own = folder.join("own");
+    copy(&source("go"), &own.join("src/webhooks"))?;
+    let mut go = Command::new(root.join("bin/go"));
+    go.env("GOROOT", &root).env("GOPATH", format!("{}:{}", own.display(), libraries.display()));
+    go.env("GOCACHE", folder.join("cache")).env("GO111MODULE", "off").env("GOENV", "off").env("GOTOOLCHAIN", "local");
+    let programs = folder.join("bin");
+    run(go.args(["build", "-o"]).arg(&programs).args(["webhooks/worker", "webhooks/producer"]))?;
+    let start = |name: &str| [programs.join(name).display().to_string()].to_vec();
+    Ok(Programs { worker: start("worker"), producer: start("producer"), env: Vec::new() })
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts").join(name)
+}
+
 fn source(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(language)
 }

@@ -43,3 +43,8 @@ fn python_with_the_newest_redis_py() {
 fn node() {
     run(&languages::NODE);
 }
+
+#[test]
+fn go() {
+    run(&languages::GO);
+}
