@@ -48,3 +48,8 @@ fn node() {
 fn go() {
     run(&languages::GO);
 }
+
+#[test]
+fn rust() {
+    run(&languages::RUST);
+}

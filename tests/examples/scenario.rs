@@ -68,7 +68,7 @@ impl Stage<'_> {
     }
 
     fn settings(&self) -> Settings {
-        Settings::of(self.server.port, self.name).and("DQ_LEASE_MS", LONG_LEASE_MS)
+        Settings::of(self.server.port, self.name).and("DQ_LEASE_MS", LONG_LEASE_MS).and("DQ_HTTP_TIMEOUT_S", 60)
     }
 
     fn short_lease(&self) -> Settings {
