@@ -87,7 +87,7 @@ fn go() -> Made {
     let mut go = Command::new(root.join("bin/go"));
     go.env("GOROOT", &root).env("GOPATH", format!("{}:{}", own.display(), libraries.display()));
     go.env("GOCACHE", folder.join("cache")).env("GO111MODULE", "off").env("GOENV", "off").env("GOTOOLCHAIN", "local");
-    let programs = folder.join("bin");
+    let programs = target("go/bin")?;
     run(go.args(["build", "-o"]).arg(&programs).args(["webhooks/worker", "webhooks/producer"]))?;
     let start = |name: &str| [programs.join(name).display().to_string()].to_vec();
     Ok(Programs { worker: start("worker"), producer: start("producer"), env: Vec::new() })

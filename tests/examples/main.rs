@@ -11,6 +11,7 @@ mod languages;
 mod program;
 mod receiver;
 mod scenario;
+mod sentinel;
 
 use languages::Language;
 

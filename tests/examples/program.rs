@@ -30,10 +30,9 @@ impl Settings {
     }
 }
 
-fn command(words: &[String], programs: &Programs, settings: &Settings) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(programs.env.iter().cloned()).envs(settings.0.iter().cloned());
-    command.stdin(Stdio::null());
+/// A command that does not outlive the test.
+pub fn mortal(program: &str) -> Command {
+    let mut command = Command::new(program);
     // Safety: prctl is safe to call between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -41,6 +40,13 @@ fn command(words: &[String], programs: &Programs, settings: &Settings) -> Comman
             Ok(())
         });
     }
+    command
+}
+
+fn command(words: &[String], programs: &Programs, settings: &Settings) -> Command {
+    let mut command = mortal(&words[0]);
+    command.args(&words[1..]).envs(programs.env.iter().cloned()).envs(settings.0.iter().cloned());
+    command.stdin(Stdio::null());
     command
 }
 

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::args;
-use crate::common::{bytes, int, pairs, text, wait_for, Queue, Server};
+use crate::common::{bytes, int, list, pairs, text, wait_for, Queue, Server};
 use crate::languages::Language;
 use crate::program::{produce, Programs, Settings, Worker};
 use crate::receiver::{Answer, Receiver};
+use crate::sentinel::{Sentinel, MASTER};
 
 /// Long enough that no worker loses it on a busy machine.
 const LONG_LEASE_MS: u64 = 15_000;
@@ -28,29 +31,40 @@ struct Stage<'a> {
 
 type Scene = fn(&Stage);
 
+/// Those that take longest begin first.
 const SCENES: &[(&str, Scene)] = &[
-    ("delivers", delivers),
-    ("outcomes", outcomes),
     ("keeps-its-lease", keeps_its_lease),
-    ("hands", hands),
-    ("stops", stops),
+    ("fails-over", fails_over),
     ("loses-its-lease", loses_its_lease),
     ("outlives-the-server", outlives_the_server),
+    ("outcomes", outcomes),
+    ("stops", stops),
+    ("hands", hands),
+    ("delivers", delivers),
 ];
 
-/// Plays all scenes at once: most of their time is waiting.
+/// Most of a scene's time is waiting, so some are played at once.
+const AT_ONCE: usize = 4;
+
+/// Plays all scenes.
 pub fn run(language: &Language, programs: &Programs) {
     let start = Instant::now();
-    let server = server();
-    let receiver = Receiver::start();
-    let failed: Vec<&str> = thread::scope(|scope| {
-        let play = |name: &'static str, scene: Scene| {
-            let stage = Stage { language, programs, server: &server, receiver: &receiver, name };
-            scope.spawn(move || catch_unwind(AssertUnwindSafe(|| scene(&stage))).is_err().then_some(name))
-        };
-        let playing: Vec<_> = SCENES.iter().map(|(name, scene)| play(name, *scene)).collect();
-        playing.into_iter().filter_map(|scene| scene.join().expect("it catches what fails")).collect()
+    let (server, receiver) = (server(), Receiver::start());
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((name, scene)) = SCENES.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let stage = Stage { language, programs, server: &server, receiver: &receiver, name };
+                    if catch_unwind(AssertUnwindSafe(|| scene(&stage))).is_err() {
+                        failed.lock().expect("no scene holds it").push(*name);
+                    }
+                }
+            });
+        }
     });
+    let failed = failed.into_inner().expect("no scene holds it");
     assert!(failed.is_empty(), "{}: {failed:?}", language.name);
     crate::tell(&format!("examples: {} did it all in {:.1} s\n", language.name, start.elapsed().as_secs_f64()));
 }
@@ -336,5 +350,38 @@ fn outlives_the_server(stage: &Stage) {
     wait_gone(&mut q, &next);
     assert_eq!((receiver.hits(&done_path).len(), receiver.hits(&running_path).len()), (1, 1));
     assert_eq!((q.stat("acked"), q.stat("lapsed")), (3, 0));
+    worker.assert_alive();
+}
+
+/// The primary dies, and Sentinel makes its replica the next: workers and producers find it by themselves.
+fn fails_over(stage: &Stage) {
+    let mut primary = Server::with_grace().start();
+    let replica = Server::with_grace().replica_of(&primary).start();
+    replica.catch_up(&primary);
+    let sentinel = Sentinel::watch(&primary);
+    let here = Stage { server: &primary, ..*stage };
+    let sentinels = format!("127.0.0.1:{}", sentinel.port);
+    let settings = here.settings().and("DQ_SENTINELS", sentinels).and("DQ_MASTER", MASTER);
+    let receiver = stage.receiver;
+    let mut q = here.queue();
+    let (held, held_path) = here.webhook(&mut q, "held", &[Answer::Held]);
+    let mut worker = here.worker(&settings);
+    receiver.wait_hits(&held_path, 1);
+    replica.catch_up(&primary);
+    primary.kill();
+    // A server that changes its role closes connections.
+    wait_for("the replica to be the primary", || {
+        replica.try_run(&["ROLE"]).is_ok_and(|role| text(&list(&role)[0]) == "master")
+    });
+    receiver.let_go(&held_path);
+
+    let mut q = replica.queue(stage.name);
+    q.unwatched();
+    wait_gone(&mut q, &held);
+    let url = receiver.on(&stage.path("next"), &[Answer::Status(200)]);
+    let next = produce(stage.programs, &settings, &[&url, "x"]);
+    wait_gone(&mut q, &next);
+    assert_eq!((receiver.hits(&held_path).len(), receiver.hits(&stage.path("next")).len()), (1, 1));
+    assert_eq!((q.stat("acked"), q.stat("lapsed")), (2, 0));
     worker.assert_alive();
 }
