@@ -64,14 +64,16 @@ class Worker:
         self.stopping = threading.Event()
 
     def start(self):
-        threading.Thread(target=self.claim, daemon=True).start()
+        self.claimer = threading.Thread(target=self.claim, daemon=True)
+        self.claimer.start()
         threading.Thread(target=self.keep_leases, daemon=True).start()
 
     def stop(self, grace_s):
         """Lets the hands finish for a while; what still runs then is given back, and no failure is counted."""
+        until = time.monotonic() + grace_s
         self.stopping.set()
-        until = time.monotonic() + max(grace_s, BLOCK_MS / 1000 + 0.5)
-        for _ in range(self.hands):  # A hand that is free, and not claimed for, is done.
+        self.claimer.join()  # A claim that still waited would take what is given back.
+        for _ in range(self.hands):
             self.free.acquire(timeout=max(0, until - time.monotonic()))
         with self.lock:
             rest, self.held = list(self.held), {}
@@ -82,14 +84,14 @@ class Worker:
         """Claims as many jobs as there are free hands, never more."""
         tries = 0
         while not self.stopping.is_set():
-            self.free.acquire()
+            if not self.free.acquire(timeout=0.2):
+                continue
             hands = 1
             while self.free.acquire(blocking=False):
                 hands += 1
             jobs, options = [], ["COUNT", hands, "LEASE", self.lease_ms, "BLOCK", BLOCK_MS]
             try:
-                if not self.stopping.is_set():
-                    jobs = self.claims.execute_command("DQ.CLAIM", self.queue, *options)
+                jobs = self.claims.execute_command("DQ.CLAIM", self.queue, *options)
                 tries = 0
             except Exception as error:  # Whatever it is: a worker that ends here helps nobody.
                 tries += 1
@@ -102,7 +104,8 @@ class Worker:
                 with self.lock:
                     lost = self.held[receipt] = threading.Event()
                 threading.Thread(target=self.work, args=(receipt, payload, id.decode(), lost), daemon=True).start()
-            self.free.release(hands - len(jobs)) if hands > len(jobs) else None
+            for _ in range(hands - len(jobs)):
+                self.free.release()
 
     def work(self, receipt, payload, id, lost):
         try:
@@ -132,7 +135,7 @@ class Worker:
     def tell(self, patience_s, verb, *words):
         """Tells the end of a job until there is an answer: a receipt acts once, so telling it again does no harm."""
         start, tries = time.monotonic(), 0
-        job = words[-1] if verb == "DQ.RELEASE" else words[0]
+        job = (words[-1] if verb == "DQ.RELEASE" else words[0]).decode()
         while True:
             try:
                 answer = self.db.execute_command(verb, self.queue, *words)

@@ -111,6 +111,11 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 	w.busy = make(chan struct{}, w.Hands)
 	w.held = map[string]context.CancelFunc{}
 	go w.keepLeases()
+	noMoreTime := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		slog.Info("stopping")
+		time.AfterFunc(w.Grace, func() { close(noMoreTime) })
+	})
 	var working sync.WaitGroup
 	for tries := 0; ctx.Err() == nil; {
 		hands := w.takeHands(ctx)
@@ -141,17 +146,11 @@ func (w *Worker) Run(ctx context.Context) (err error) {
 			<-w.busy
 		}
 	}
-	w.stop(&working)
-	return nil
-}
-
-func (w *Worker) stop(working *sync.WaitGroup) {
-	slog.Info("stopping")
 	done := make(chan struct{})
 	go func() { working.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(w.Grace):
+	case <-noMoreTime:
 		var rest []job
 		for _, receipt := range w.receipts() {
 			if w.letGo(receipt) {
@@ -160,6 +159,7 @@ func (w *Worker) stop(working *sync.WaitGroup) {
 		}
 		w.giveBack(rest)
 	}
+	return nil
 }
 
 // takeHands takes every hand that is free, at least one: never more jobs are claimed than that. None where ctx ends.

@@ -4,13 +4,13 @@ use std::backtrace::Backtrace;
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
 use redis::{Arg, AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult, Value};
 use tokio::sync::{oneshot, watch, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at, Instant};
 
 /// How long a claim waits at the server; a stop waits for it.
 const BLOCK: Duration = Duration::from_secs(2);
@@ -166,14 +166,13 @@ where
         let claimer = tokio::spawn(Arc::clone(&self).claim(Arc::clone(&hands), stopping));
         stop.await;
         log::info!("stopping");
+        let until = Instant::now() + self.grace;
         let _ = tell_stop.send(true);
-        // A hand that is free, and not claimed for, is done.
-        let all = hands.acquire_many(self.hands as u32);
-        if timeout(self.grace.max(BLOCK), all).await.is_err() {
+        let _ = claimer.await; // A claim that still waited would take what is given back.
+        if timeout_at(until, hands.acquire_many(self.hands as u32)).await.is_err() {
             let rest: Vec<String> = self.held.lock().expect(WHOLE).drain().map(|(receipt, _)| receipt).collect();
             self.give_back(&rest).await;
         }
-        let _ = claimer.await;
         keeper.abort();
     }
 
