@@ -5,6 +5,7 @@ use super::{api, Ctx, Reply, Text};
 use redis_module::raw;
 use smallvec::SmallVec;
 use std::ffi::{c_int, CStr, CString};
+use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::{null, null_mut};
 
@@ -119,7 +120,9 @@ impl Command {
         };
         let fast = if self.fast { " fast" } else { "" };
         let blocking = if self.waits { " blocking" } else { "" };
-        CString::new(format!("{access}{fast}{blocking}")).unwrap_or_default()
+        // In a cluster the servers find keys by the place of the first one, or by asking, and not by the key spec.
+        let asked = if matches!(self.key, KeyPlace::Numbered) { " getkeys-api" } else { "" };
+        CString::new(format!("{access}{fast}{blocking}{asked}")).unwrap_or_default()
     }
 
     fn categories(&self) -> CString {
@@ -208,7 +211,11 @@ pub unsafe fn call_handler(
     let (ctx, texts) = unsafe { (Ctx::lent(ctx), std::slice::from_raw_parts(argv, argc as usize)) };
     let texts = &texts[1..];
     // SAFETY: as above.
-    let bytes = texts.iter().map(|text| unsafe { bytes_of(*text) }).collect();
+    let bytes: SmallVec<[&[u8]; 8]> = texts.iter().map(|text| unsafe { bytes_of(*text) }).collect();
+    if ctx.asks_for_keys() {
+        ctx.tell_keys(numbered_keys(&bytes));
+        return raw::REDISMODULE_OK as c_int;
+    }
     let args = Args { texts, bytes };
     match catch_unwind(AssertUnwindSafe(|| handler(&ctx, &args))) {
         Ok(Ok(())) => {}
@@ -216,6 +223,16 @@ pub unsafe fn call_handler(
         Err(_) => ctx.reply_error("ERR internal error in DQ; the server's log has the details"),
     }
     raw::REDISMODULE_OK as c_int
+}
+
+/// The keys of a command whose first argument is their number: their places, the command's name being at 0. None where
+/// the number is not true: the command is then refused wherever it is run.
+fn numbered_keys(args: &[&[u8]]) -> Range<c_int> {
+    let number = args.first().and_then(|number| std::str::from_utf8(number).ok()?.parse::<usize>().ok());
+    match number {
+        Some(number) if number < args.len() => 2..2 + number as c_int,
+        _ => 0..0,
+    }
 }
 
 /// Tells the server of a command: its flags, its key, its documentation.

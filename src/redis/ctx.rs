@@ -4,6 +4,7 @@ use super::api;
 use super::text::Text;
 use redis_module::raw;
 use std::ffi::CString;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// The server as one command, timer or event sees it. Only lent, never kept.
@@ -42,6 +43,21 @@ impl Ctx {
 
     pub fn is_cluster(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER != 0
+    }
+
+    /// Whether the server only wants to know the keys of the command.
+    pub(super) fn asks_for_keys(&self) -> bool {
+        // SAFETY: the context is live.
+        unsafe { api!(RedisModule_IsKeysPositionRequest(self.raw())) != 0 }
+    }
+
+    /// Tells the places of the keys, each of which the command may change.
+    pub(super) fn tell_keys(&self, places: Range<i32>) {
+        let flags = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
+        for place in places {
+            // SAFETY: the context is one that asks for keys.
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.raw(), place, flags as i32)) };
+        }
     }
 
     /// Whether the client cannot wait: in MULTI, in a script, or called by another module.

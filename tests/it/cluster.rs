@@ -36,6 +36,32 @@ fn every_scenario_runs_in_a_cluster() {
     assert_eq!(q.ack(&job.receipt), 1);
 }
 
+/// The server itself says where a queue is. Clients that do not know the keys of a module's commands follow that.
+#[test]
+fn every_command_is_sent_to_the_node_of_its_queue() {
+    let (one, two) = (node().start(), node().start());
+    one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
+    two.run(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+    let bus = text(&list(&two.run(&["CONFIG", "GET", "cluster-port"]))[1]);
+    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &bus]);
+    for server in [&one, &two] {
+        wait_for("the cluster to be up", || text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
+    }
+    assert_eq!(slot(&one, "{a}x"), "15495");
+    let mut q = one.queue("{a}x");
+    q.unwatched();
+    for (name, words) in all_commands("receipt", "id") {
+        assert_error(&q.err(name, words), "MOVED", &["15495"]);
+    }
+    for words in [&["DQ.MCLAIM", "2", "{a}x", "{a}y"][..], &["DQ.MCLAIM", "1", "{a}x", "BLOCK", "0"]] {
+        let e = one.try_run(words).expect_err("the queues are elsewhere");
+        assert_error(&error_text(&e), "MOVED", &["15495"]);
+    }
+    let e = two.try_run(&["DQ.MCLAIM", "2", "{a}x", "{b}x"]).expect_err("two slots");
+    assert_error(&error_text(&e), "CROSSSLOT", &[]);
+    assert!(list(&two.run(&["DQ.MCLAIM", "2", "{a}x", "{a}y"])).is_empty());
+}
+
 #[test]
 fn a_queue_in_a_cluster_goes_by_its_own_settings() {
     let server = node().start();
