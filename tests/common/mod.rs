@@ -27,8 +27,13 @@ pub const DEADLINE: Duration = Duration::from_secs(30);
 pub const PAUSE: Duration = Duration::from_millis(3);
 
 /// Waits until `look` gives something.
-pub fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + DEADLINE;
+pub fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_at_most(DEADLINE, what, look)
+}
+
+/// The same with a deadline of the caller's.
+pub fn wait_at_most<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + deadline;
     loop {
         if let Some(found) = look() {
             return found;

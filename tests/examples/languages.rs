@@ -57,6 +57,8 @@ pub const NODE: Language = Language { name: "node", cancels: true, make: node };
 
 /// Node looks for libraries beside the program: it runs on a copy, and the source stays as it is.
 fn node() -> Made {
+    const NEW_ENOUGH: &str = "process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)";
+    run(Command::new("node").args(["-e", NEW_ENOUGH])).map_err(|e| format!("Node 20 or later is needed: {e}"))?;
     let folder = target("node")?;
     let installed = folder.join("installed");
     copy(&source("node"), &folder)?;

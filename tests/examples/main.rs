@@ -13,7 +13,22 @@ mod receiver;
 mod scenario;
 mod sentinel;
 
+use std::time::Duration;
+
 use languages::Language;
+
+/// How long a scene waits for what must come: other languages' programs take long to start on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Waits until `look` gives something.
+fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    common::wait_at_most(DEADLINE, what, look)
+}
+
+/// Waits until `look` says yes.
+fn wait_for(what: &str, mut look: impl FnMut() -> bool) {
+    wait_until(what, || look().then_some(()));
+}
 
 /// Runs the scenario in the language, or says why it does not.
 fn run(language: &Language) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::common::server::new_dir;
-use crate::common::{wait_for, wait_until};
+use crate::{wait_for, wait_until};
 
 /// How a language's programs are started.
 pub struct Programs {

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::common::wait_until;
+use crate::wait_until;
 
 /// What a path answers to one request.
 #[derive(Clone)]

@@ -8,11 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::args;
-use crate::common::{bytes, int, list, pairs, text, wait_for, Queue, Server};
+use crate::common::{bytes, int, list, pairs, text, Queue, Server};
 use crate::languages::Language;
 use crate::program::{produce, Programs, Settings, Worker};
 use crate::receiver::{Answer, Receiver};
 use crate::sentinel::{Sentinel, MASTER};
+use crate::wait_for;
 
 /// Long enough that no worker loses it on a busy machine.
 const LONG_LEASE_MS: u64 = 15_000;
@@ -101,7 +102,7 @@ impl Stage<'_> {
     fn webhook(&self, q: &mut Queue, name: &str, answers: &[Answer]) -> (String, String) {
         let path = self.path(name);
         let url = self.receiver.on(&path, answers);
-        (push(q, &payload(&url)), path)
+        (push(q, payload(&url)), path)
     }
 }
 
@@ -138,18 +139,30 @@ fn wait_state(q: &mut Queue, id: &str, state: &str) {
     wait_for(&format!("{id} to be {state}"), || field(q, id, "state").is_some_and(|value| text(&value) == state));
 }
 
-/// The producer's job, with its delay and its own id, is delivered once, with the id as the key.
+/// What the README gives a worker and a producer.
+const USERS: [(&str, &str); 2] = [
+    ("worker", "+ping +wait +dq.claim +dq.mclaim +dq.ack +dq.extend +dq.retry +dq.release +dq.fail"),
+    ("producer", "+ping +wait +dq.push +dq.mpush"),
+];
+
+/// The producer's job, with its delay and its own id, is delivered once, with the id as the key. Each of the two may do
+/// its own part at the server and nothing else.
 fn delivers(stage: &Stage) {
     let mut q = stage.queue();
+    let [worker, producer] = USERS.map(|(name, may)| {
+        let user = ["ACL", "SETUSER", name, "reset", "on", ">secret", "resetchannels", "~*"];
+        stage.server.run(&user.into_iter().chain(may.split(' ')).collect::<Vec<_>>());
+        stage.settings().and("DQ_URL", format!("redis://{name}:secret@127.0.0.1:{}", stage.server.port))
+    });
     let path = stage.path("hook");
     let url = stage.receiver.on(&path, &[Answer::Status(204)]);
-    let own = produce(stage.programs, &stage.settings(), &[&url, "Grüße \u{1f980}", "1s", "order-7"]);
-    let again = produce(stage.programs, &stage.settings(), &[&url, "not this one", "0", "order-7"]);
-    let made = produce(stage.programs, &stage.settings(), &[&url, "now"]);
+    let own = produce(stage.programs, &producer, &[&url, "Grüße \u{1f980}", "1s", "order-7"]);
+    let again = produce(stage.programs, &producer, &[&url, "not this one", "0", "order-7"]);
+    let made = produce(stage.programs, &producer, &[&url, "now"]);
     assert_eq!((own.as_str(), again.as_str()), ("order-7", "order-7"));
     assert_eq!(q.stats(["pushed", "deduplicated"]), [2, 1]);
 
-    let mut worker = stage.worker(&stage.settings());
+    let mut worker = stage.worker(&worker);
     wait_gone(&mut q, &made);
     wait_gone(&mut q, &own);
     let hits = stage.receiver.hits(&path);
@@ -369,10 +382,7 @@ fn fails_over(stage: &Stage) {
     receiver.wait_hits(&held_path, 1);
     replica.catch_up(&primary);
     primary.kill();
-    // A server that changes its role closes connections.
-    wait_for("the replica to be the primary", || {
-        replica.try_run(&["ROLE"]).is_ok_and(|role| text(&list(&role)[0]) == "master")
-    });
+    wait_for("the replica to be the primary", || role(replica.port).is_ok_and(|role| role == "master"));
     receiver.let_go(&held_path);
 
     let mut q = replica.queue(stage.name);
@@ -384,4 +394,11 @@ fn fails_over(stage: &Stage) {
     assert_eq!((receiver.hits(&held_path).len(), receiver.hits(&stage.path("next")).len()), (1, 1));
     assert_eq!((q.stat("acked"), q.stat("lapsed")), (2, 0));
     worker.assert_alive();
+}
+
+/// A server that changes its role closes connections.
+fn role(port: u16) -> redis::RedisResult<String> {
+    let mut con = redis::Client::open(("127.0.0.1", port))?.get_connection()?;
+    let role: redis::Value = redis::cmd("ROLE").query(&mut con)?;
+    Ok(text(&list(&role)[0]))
 }

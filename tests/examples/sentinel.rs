@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use crate::common::server::{free_port, new_dir, server_command};
-use crate::common::{wait_for, Server};
+use crate::common::Server;
 use crate::program::mortal;
+use crate::wait_for;
 
 /// What Sentinel calls the primary.
 pub const MASTER: &str = "queues";
