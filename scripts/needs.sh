@@ -81,10 +81,13 @@ test)
     server=${DQ_TEST_SERVER:-redis-server}
     need redis-server -- command -v "${server%% *}"
     need python3 python3-redis python3-msgpack -- has_python_modules
-    # For the tests of examples/; what else they need they bring into the folder that cargo builds in.
-    need python3-venv -- can_make_venv
-    need nodejs npm -- command -v node
-    say_where_npm_is_from
+    # A language of examples/ that is not here is left out of the tests, unless it is demanded.
+    case " ${DQ_TEST_LANGUAGES:-} " in *" python "*) need python3-venv -- can_make_venv ;; esac
+    case " ${DQ_TEST_LANGUAGES:-} " in *" node "*)
+        need nodejs npm -- command -v node
+        say_where_npm_is_from
+        ;;
+    esac
     ;;
 matrix)
     # Not for its server, but for the libraries that those of Debian 12 stand on.

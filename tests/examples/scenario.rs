@@ -40,6 +40,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("outlives-the-server", outlives_the_server),
     ("outcomes", outcomes),
     ("stops", stops),
+    ("stops-with-little-grace", stops_with_little_grace),
     ("hands", hands),
     ("delivers", delivers),
 ];
@@ -303,6 +304,19 @@ fn stops(stage: &Stage) {
         wait_gone(&mut q, id);
     }
     assert_eq!((stage.receiver.hits(&long_path).len(), stage.receiver.hits(&late_path).len()), (2, 1));
+}
+
+/// A grace that is shorter than a claim's wait: what is given back does not go to that claim.
+fn stops_with_little_grace(stage: &Stage) {
+    let mut q = stage.queue();
+    let (id, path) = stage.webhook(&mut q, "hook", &[Answer::Held]);
+    let mut worker = stage.worker(&stage.settings().and("DQ_GRACE_S", 1));
+    stage.receiver.wait_hits(&path, 1);
+    q.wait_stat("waiting", 1);
+    worker.signal(libc::SIGTERM);
+    assert_eq!(worker.ended().code(), Some(0));
+    assert_eq!(q.stats(["leased", "ready", "claimed", "released"]), [0, 1, 1, 1]);
+    assert_eq!(["failures", "lapses", "releases"].map(|name| number(&mut q, &id, name)), [0, 0, 1]);
 }
 
 /// A worker that stood still for longer than its lease harms nobody, and goes on.
