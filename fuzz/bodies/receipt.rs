@@ -33,7 +33,7 @@ fn read(data: &[u8]) {
 fn made(id: &[u8], number: u64, claim: u32) {
     let own = ids::encode(number);
     let birth = Some(number).filter(|birth| *birth != 0);
-    let tenure = (number % 5 != 0).then(|| Tenure::new(number as u32));
+    let tenure = (!number.is_multiple_of(5)).then(|| Tenure::new(number as u32));
     for (id, birth) in [(id, birth), (id, None), (&own[..], birth), (&own[..], None)] {
         let text = write(id, birth, claim, tenure);
         let expected = IdBuf::new(id).filter(|id| claim > 0 && ids::valid_caller_id(id));
