@@ -22,7 +22,7 @@ export class Temporary extends Error {
   }
 }
 
-const log = (...words) => console.log(new Date().toISOString(), ...words);
+const log = (...words) => console.error(new Date().toISOString(), ...words);
 
 /** After a restart or a failover not all come at once. */
 export const backoffMs = (tries) => Math.min(5000, 100 * 2 ** tries) * (0.5 + Math.random() / 2);
@@ -46,8 +46,8 @@ export function connect(patienceMs) {
     const address = (text) => ({ host: text.slice(0, text.lastIndexOf(":")), port: Number(text.split(":").pop()) });
     Object.assign(options, { sentinels: DQ_SENTINELS.split(",").map(address), name: DQ_MASTER });
   }
-  // Its commands fail as well, and are answered for where they are sent.
-  return new Redis(DQ_URL, options).on("error", () => {});
+  // Commands fail as well, but do not say why there is no connection.
+  return new Redis(DQ_URL, options).on("error", (error) => log("no connection:", error.message));
 }
 
 export class Worker {
