@@ -15,7 +15,12 @@ impl Run<'_> {
         // The turn that is waited for comes a whole ms later at least.
         let now = self.world.scene.now_us;
         let us = us.max((now.div_ceil(1000) + 1) * 1000 - now);
-        let acts = self.world.is_enabled() && (now + us) / 1000 >= self.world.openings.grace_until;
+        let grace_until = if self.world.stands_still(us) {
+            (now + us) / 1000 + self.world.setting("takeover-grace")
+        } else {
+            self.world.openings.grace_until
+        };
+        let acts = self.world.is_enabled() && (now + us) / 1000 >= grace_until;
         self.host.pass(us, acts, self.world.setting("max-lease"))?;
         self.world.pass(us);
         self.trace.push(format!("      it is {}us", self.world.scene.now_us));

@@ -128,12 +128,7 @@ impl Run<'_> {
             }
             Harm::RecordGone => {
                 self.send_plain(args!["HDEL", self.key(q, "jobs"), &id])?;
-                self.world.change(q, |queue, scene| {
-                    // The id stays taken: nobody but another hand took the job away.
-                    let taken = queue.ids.get(&id).copied();
-                    queue.remove_job(scene, &id);
-                    queue.ids.extend(taken.map(|until| (id.clone(), until)));
-                });
+                self.world.change(q, |queue, scene| queue.remove_job(scene, &id));
                 self.check_and_repair(q, &format!("{index}-without-job"), &id, true)
             }
             Harm::InBothIndexes if index == "due" => {

@@ -27,7 +27,7 @@ pub const SETTINGS: [(&str, u64); 15] = [
     ("backoff-cap", 100),
     ("max-delay", 120_000),
     ("max-error", 10),
-    ("stale-after", 2000),
+    ("stale-after", 1000),
     ("dead-max", 5),
     ("dead-max-age", 60_000),
     ("id-keep", 5000),
@@ -213,7 +213,9 @@ impl Host {
         self.con = self.server.conn();
         let before = if matches!(how, Restart::Reload) { turns(&self.server) } else { 0 };
         wait_for("a turn after the start", || !acts || turns(&self.server) > before);
-        self.now_us = self.clock.wall_us();
+        if !matches!(how, Restart::Reload) {
+            self.now_us = self.clock.wall_us();
+        }
         self.replica.catch_up(&self.server);
     }
 }

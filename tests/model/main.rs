@@ -50,6 +50,18 @@ const IMPATIENT: Duration = Duration::from_millis(700);
 const MET: [&str; 9] =
     ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "stale-receipts", "stale-purged"];
 
+/// What a short run draws from: the same histories each time. A long one draws others.
+const SHORT_SEED: u64 = 354_559_412;
+
+fn drawn_seed() -> u64 {
+    let is_short = ["DQ_TEST_SEED", "DQ_TORTURE_MINUTES"].iter().all(|name| std::env::var_os(name).is_none());
+    if is_short {
+        SHORT_SEED
+    } else {
+        seed()
+    }
+}
+
 fn time() -> Duration {
     let minutes = std::env::var("DQ_TORTURE_MINUTES").ok();
     minutes.map_or(SHORT, |minutes| Duration::from_secs(60 * minutes.parse::<u64>().expect("DQ_TORTURE_MINUTES")))
@@ -91,7 +103,7 @@ fn shrink(host: &mut Option<Host>, tree: &mut impl ValueTree<Value = Vec<Step>>,
 
 #[test]
 fn histories_are_what_the_reference_says() {
-    let seed = seed();
+    let seed = drawn_seed();
     eprintln!("DQ_TEST_SEED={seed}");
     let (mut dice, end) = (Dice(seed), Instant::now() + time());
     let (mut host, mut histories, mut steps) = (None, 0u64, 0usize);

@@ -463,7 +463,7 @@ fn harm() -> impl Strategy<Value = Harm> {
 
 fn time() -> impl Strategy<Value = Op> {
     prop_oneof![
-        5 => select(vec![1_000u64, 2_000, 10_000, 50_000, 1_000_000, 3_000_000, 8_000_000])
+        5 => select(vec![1_000u64, 2_000, 10_000, 50_000, 1_000_000, 1_400_000, 8_000_000])
             .prop_map(|us| Op::Advance { us }),
         1 => (1_000..40_000u64).prop_map(|us| Op::Advance { us }),
         1 => select(vec![60_000_000u64, 3_600_000_000, 86_400_000_000]).prop_map(|us| Op::Advance { us }),

@@ -15,6 +15,9 @@ use queue::{Id, Known, Live, Place, Queue, Receipt, Scene};
 use crate::common::msgpack::Record;
 use crate::settings;
 
+/// A server that the boot clock shows to have done nothing for so long stood still, in µs.
+const STANDSTILL_US: u64 = 1_500_000;
+
 /// What is pushed.
 #[derive(Clone, Debug, Default)]
 pub struct NewJob {
@@ -285,11 +288,20 @@ impl World {
         self.waiter.as_ref().is_some_and(|waiter| waiter.queues.contains(&q))
     }
 
+    /// Whether so much time at once, in µs, is one in which the server stood still.
+    pub fn stands_still(&self, us: u64) -> bool {
+        us >= STANDSTILL_US && self.is_enabled() && self.openings.is_open()
+    }
+
     /// Time passes, and all that is due by then is done.
     pub fn pass(&mut self, us: u64) {
         self.boot_us += us;
         self.wall_us += us;
         self.scene.now_us += us;
+        if self.stands_still(us) {
+            let (now, grace) = (self.now(), self.setting("takeover-grace"));
+            self.openings.jumped(now - us / 1000, now, grace);
+        }
         // A turn that has much to do, or too little of the machine, ends a wait before it has done all else.
         let mut early = self.as_other(Order::LeasesFirst);
         early.end_wait();
@@ -455,7 +467,9 @@ impl World {
     /// The server was ended and has started again, or has loaded its data anew: then the figures of queues that somebody
     /// waited for go on, and those of others begin at zero.
     pub fn restart(&mut self, is_reload: bool) {
-        self.scene.now_us = self.wall_us;
+        if !is_reload {
+            self.scene.now_us = self.wall_us;
+        }
         self.openings = Openings::default();
         for q in 0..self.queues.len() {
             let stays = is_reload && self.waits_for(q);

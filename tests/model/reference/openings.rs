@@ -23,6 +23,20 @@ impl Openings {
         }
     }
 
+    /// The server stood still for the time between: nobody could claim, and the grace begins.
+    pub fn jumped(&mut self, from: u64, to: u64, grace: u64) {
+        if self.since.is_some() {
+            self.close(from);
+            // A grace that still ran leaves nothing to close.
+            self.since = None;
+            self.open(to, grace);
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.since.is_some()
+    }
+
     pub fn shorten_grace(&mut self, now: u64, grace: u64) {
         if self.since.is_some() && self.grace_until > now + grace {
             self.close(now);
