@@ -11,4 +11,5 @@ pub mod names;
 pub mod openings;
 pub mod receipt;
 pub mod record;
+pub mod table;
 pub mod version;

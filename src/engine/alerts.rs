@@ -4,6 +4,7 @@
 use super::index::QueueNumber;
 use super::schedule::Map;
 use super::Node;
+use crate::core::table::fit;
 use crate::queue::State;
 use crate::redis::{Ctx, Level};
 use std::ffi::CStr;
@@ -82,6 +83,8 @@ impl Alerts {
             self.told.remove(&(number, alert));
             self.troubles.remove(&(number, alert));
         }
+        fit(&mut self.told);
+        fit(&mut self.troubles);
     }
 }
 

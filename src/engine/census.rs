@@ -6,6 +6,7 @@ use super::index::{Known, QueueNumber};
 use super::schedule::Map;
 use super::{Node, NODE};
 use crate::core::args::printable;
+use crate::core::table::{fit, fit_line};
 use crate::queue::{Counts, Queue, Slice};
 use crate::redis::{boot_us, Ctx};
 use crate::settings;
@@ -45,6 +46,7 @@ impl Census {
     pub fn forget(&mut self, number: QueueNumber) {
         if let Some(counts) = self.counts.remove(&number) {
             self.total = self.total - counts;
+            fit(&mut self.counts);
         }
     }
 
@@ -72,7 +74,9 @@ impl Census {
         if !self.is_due(now) {
             return None;
         }
-        self.line.pop_front().map(|(_, number)| number)
+        let (_, number) = self.line.pop_front()?;
+        fit_line(&mut self.line);
+        Some(number)
     }
 }
 

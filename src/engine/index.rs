@@ -2,6 +2,7 @@
 
 use super::schedule::{Map, Schedule};
 use crate::core::names::QueueName;
+use crate::core::table::fit;
 use crate::queue::State;
 use crate::settings;
 use std::collections::BTreeMap;
@@ -117,6 +118,7 @@ impl Index {
         if let Some(known) = self.by_number.remove(&number) {
             if let Some(names) = self.by_name.get_mut(&known.db) {
                 names.remove(known.state.name());
+                fit(names);
             }
             for task in [Task::Meet, Task::Serve, Task::Leases, Task::Upkeep, Task::Bulk] {
                 self.schedule.remove(&task(number));

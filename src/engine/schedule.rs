@@ -1,5 +1,6 @@
 //! What is to be done when. Pure: it holds plain times and keys.
 
+use crate::core::table::fit;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -41,6 +42,7 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
     pub fn remove(&mut self, task: &K) {
         if let Some(place) = self.times.remove(task) {
             self.tasks.remove(&place);
+            fit(&mut self.times);
         }
     }
 
@@ -69,6 +71,7 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         }
         let (_, task) = self.tasks.pop_first()?;
         self.times.remove(&task);
+        fit(&mut self.times);
         Some(task)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::index::QueueNumber;
 use super::schedule::{Map, Schedule};
+use crate::core::table::fit;
 use crate::queue::{State, Taken};
 use crate::redis::{Ctx, Reply, Wait, WaitKey, Waiting};
 use std::collections::BTreeSet;
@@ -146,6 +147,9 @@ impl Waiters {
                 }
             }
         }
+        fit(&mut self.waiters);
+        fit(&mut self.tickets);
+        fit(&mut self.lines);
         Some(waiter)
     }
 

@@ -3,6 +3,7 @@
 
 use super::{Queue, Taken};
 use crate::core::receipt::Receipt;
+use crate::core::table::fit;
 use crate::redis::Text;
 use crate::settings::MAX_LEASED;
 use foldhash::fast::RandomState;
@@ -34,6 +35,7 @@ impl Leases {
         let mut leases = self.0.borrow_mut();
         if !leases.is_empty() {
             leases.remove(id);
+            fit(&mut leases);
         }
     }
 

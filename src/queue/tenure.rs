@@ -5,6 +5,7 @@
 //! given since. Nothing of this is in the keys: a lease that ends later than all that were found is one that was given,
 //! and only what this does not tell is remembered, by the job's id.
 
+use crate::core::table::fit_set;
 use foldhash::fast::RandomState;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -75,6 +76,7 @@ fn remove(ids: &Ids, id: &[u8]) {
     let mut ids = ids.borrow_mut();
     if !ids.is_empty() {
         ids.remove(id);
+        fit_set(&mut ids);
     }
 }
 

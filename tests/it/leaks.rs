@@ -83,6 +83,27 @@ fn errors_leave_nothing() {
 }
 
 #[test]
+fn a_crowd_of_queues_that_went_is_not_paid_for() {
+    const QUEUES: usize = 20_000;
+    let server = Server::builder().set("purge-interval", "10").start();
+    let mut con = server.conn();
+    let before = used(&server);
+    for from in (0..QUEUES).step_by(1000) {
+        let mut pipe = redis::pipe();
+        for i in from..from + 1000 {
+            pipe.cmd("DQ.PUSH").arg(format!("queue-{i}")).arg("x").ignore();
+        }
+        pipe.exec(&mut con).expect("the pushes answer");
+    }
+    let full = used(&server);
+    redis::cmd("FLUSHALL").exec(&mut con).expect("FLUSHALL answers");
+    wait_for("the queues to be forgotten", || server.info("dq", "dq_queues") == "0");
+    // Some are left in the line of those to be counted, for some seconds.
+    wait_for("the memory to be given back", || used(&server) - before < 300_000);
+    assert!(full - before > 20_000_000, "{QUEUES} queues took {} bytes", full - before);
+}
+
+#[test]
 fn queues_that_come_and_go_leave_nothing() {
     let server = Server::builder().set("purge-interval", "10").set("idle-queue-ttl", "1s").start();
     let mut con = server.conn();
