@@ -26,20 +26,20 @@ exec valgrind --leak-check=full --show-leak-kinds=definite --errors-for-leak-kin
 WRAPPER
 chmod 755 "$folder/server"
 
-# A server is asked to end, so that what it lost is counted; with valgrind it is some thirty times slower, so of the
-# tests those that do not measure time.
+# A server is asked to end, so that what it lost is counted. With valgrind it is some thirty times slower, and a test can
+# fail of that alone: it is told, and `make test` judges it. Here only what valgrind saw counts, and the random words.
 export DQ_TEST_SERVER="$folder/server" DQ_TEST_GENTLY=1
-failed=0
 run() {
     echo "memcheck: cargo test $*"
-    cargo test --quiet --locked "$@" || failed=1
+    cargo test --quiet --locked "$@"
 }
-DQ_TEST_COMMANDS=${DQ_TEST_COMMANDS:-10000} run --test argv
+failed=0
+DQ_TEST_COMMANDS=${DQ_TEST_COMMANDS:-10000} run --test argv || failed=1
 run --test it -- --test-threads=2 \
-    ack:: config:: drop:: lapse:: late:: keyspace:: purge_states:: repair:: replay:: reschedule::
-run --test blocking -- --test-threads=2 --skip costs_little mclaim::
+    ack:: config:: drop:: lapse:: late:: keyspace:: purge_states:: repair:: replay:: reschedule:: || true
+run --test blocking -- --test-threads=2 --skip costs_little mclaim:: || true
 run --test faults -- --test-threads=1 \
-    unload::a_new_build_takes_over_jobs_in_every_state unload::what_works_while_disabled_and_what_does_not
+    unload::a_new_build_takes_over_jobs_in_every_state unload::what_works_while_disabled_and_what_does_not || true
 
 # A server that a test killed has no summary; what it did wrong before is in its report all the same.
 ended=$(grep -l 'ERROR SUMMARY' "$reports"/* | wc -l)
@@ -48,9 +48,9 @@ if [ "$ended" -eq 0 ]; then
     echo 'memcheck: no server came to its end' >&2
     exit 1
 fi
-if faulty=$(grep -l -e 'FAULT' -e 'ERROR SUMMARY: [1-9]' "$reports"/*); then
+if faulty=$(grep -l -e FAULT -e 'ERROR SUMMARY: [1-9]' -e 'Process terminating' "$reports"/*); then
     echo 'memcheck: faults, in these reports:' "$faulty" >&2
-    for report in $faulty; do sed -n '/FAULT/,/END/p' "$report"; done | head -n 200 >&2
+    for report in $faulty; do sed -n -e '/FAULT/,/END/p' -e '/Process terminating/,/HEAP/p' "$report"; done | head -n 200 >&2
     exit 1
 fi
 echo 'memcheck: no invalid access, nothing lost'
