@@ -1,6 +1,7 @@
 //! Workers that are processes: this test's program started again, each with a diary on the disk, so that they can be
 //! stopped and killed at any moment.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -93,8 +94,16 @@ impl Gang {
 
     /// How many jobs they have claimed, as far as their diaries tell.
     pub fn claims(&self) -> usize {
-        let count = |diary: &PathBuf| fs::read_to_string(diary).unwrap_or_default().matches("claim\t").count();
-        self.diaries.iter().map(count).sum()
+        self.pages().map(|page| page.matches("claim\t").count()).sum()
+    }
+
+    /// How many of their ACKs came too late, as far as their diaries tell.
+    pub fn late_acks(&self) -> usize {
+        self.pages().map(|page| late_acks_on(&page)).sum()
+    }
+
+    fn pages(&self) -> impl Iterator<Item = String> + '_ {
+        self.diaries.iter().map(|diary| fs::read_to_string(diary).unwrap_or_default())
     }
 
     /// All finish what they are at and leave, and their diaries go into the ledger.
@@ -290,6 +299,18 @@ fn read_diary(diary: &Path, ledger: &Ledger) {
         }
     }
     pages.acts.extend(acts.into_iter().map(|(_, act)| act));
+}
+
+fn late_acks_on(page: &str) -> usize {
+    let (mut acks, mut late) = (HashSet::new(), 0);
+    for line in page.lines() {
+        match line.split('\t').collect::<Vec<_>>()[..] {
+            ["act", act, _, _, "Ack", ..] => drop(acks.insert(act)),
+            ["told", act, _, "Stale"] if acks.contains(act) => late += 1,
+            _ => {}
+        }
+    }
+    late
 }
 
 fn number(word: &str) -> u64 {
