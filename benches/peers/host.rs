@@ -3,11 +3,10 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::server::{free_port, Builder};
+use crate::common::server::{free_port, mortal, Builder};
 use crate::common::Server;
 use crate::pin;
 use crate::wire::Wire;
@@ -119,15 +118,8 @@ pub struct Beanstalkd {
 impl Beanstalkd {
     fn start() -> Result<Beanstalkd, String> {
         let port = free_port();
-        let mut command = Command::new("beanstalkd");
+        let mut command = mortal("beanstalkd");
         command.args(["-l", "127.0.0.1", "-p", &port.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let child = command.spawn().map_err(|e| format!("beanstalkd does not start: {e}"))?;
         let server = Beanstalkd { child, port };
         let end = Instant::now() + Duration::from_secs(10);

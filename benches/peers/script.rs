@@ -11,9 +11,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::server::mortal;
 use crate::peer::{Outcome, Peer, Sends};
 use crate::PAYLOAD;
 
@@ -40,14 +41,7 @@ impl Process {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers").join(program.file);
         let errors = std::env::temp_dir().join(format!("dq-peers-{}-{kind}-{port}", std::process::id()));
         let log = fs::File::create(&errors).map_err(|e| e.to_string())?;
-        let mut command = Command::new(&program.runner);
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
+        let mut command = mortal(&program.runner);
         let mut child = command
             .process_group(0)
             .arg(file)

@@ -18,8 +18,8 @@ const OWN_IDS: [&[u8]; 7] = [b"a", b"b:1~", b"'\"\\", b"%s%n", b"00000000001", b
 /// How many receipts, ids and cursors are remembered of each.
 const REMEMBERED: usize = 200;
 
-/// Every word that means something to one of the commands.
-const WORDS: [&str; 60] = [
+/// Every word that means something to one of the commands, but the names of settings.
+const WORDS: [&str; 42] = [
     "ID",
     "KEEP",
     "NX",
@@ -60,6 +60,12 @@ const WORDS: [&str; 60] = [
     "RESET",
     "MATCH",
     "REPAIR",
+    "keep",
+    "drop",
+];
+
+/// The settings that a queue can have of its own.
+pub const FIELDS: [&str; 18] = [
     "lease",
     "max-retries",
     "max-lapses",
@@ -78,8 +84,6 @@ const WORDS: [&str; 60] = [
     "dead-max-age",
     "id-keep",
     "max-leased",
-    "keep",
-    "drop",
 ];
 
 /// Words of replies with the queue that they belong to, the newest at the end.
@@ -266,7 +270,8 @@ impl Draw {
     /// A word of any kind.
     pub fn any(&mut self) -> Vec<u8> {
         match self.dice.between(0, 199) {
-            0..=79 => self.dice.pick(&WORDS).as_bytes().to_vec(),
+            0..=55 => self.dice.pick(&WORDS).as_bytes().to_vec(),
+            56..=79 => self.dice.pick(&FIELDS).as_bytes().to_vec(),
             80..=99 => self.number(),
             100..=119 => self.duration(),
             120..=129 => self.receipt(),

@@ -1,6 +1,6 @@
 //! Commands, drawn by their grammar and then, some of them, bent.
 
-use super::draw::{Draw, SPOILT};
+use super::draw::{Draw, FIELDS, SPOILT};
 use super::wire::Words;
 
 /// The module's commands, some more often than others.
@@ -235,26 +235,6 @@ fn claim_options(draw: &mut Draw, words: &mut Words) {
 }
 
 fn config(draw: &mut Draw, words: &mut Words) {
-    const FIELDS: [&str; 18] = [
-        "lease",
-        "max-retries",
-        "max-lapses",
-        "backoff-base",
-        "backoff-cap",
-        "backoff-jitter",
-        "max-delay",
-        "max-payload",
-        "max-length",
-        "max-error",
-        "far-horizon",
-        "far-alarm",
-        "stale-after",
-        "stale-policy",
-        "dead-max",
-        "dead-max-age",
-        "id-keep",
-        "max-leased",
-    ];
     match draw.dice.between(0, 5) {
         0 => words.extend([b"GET".to_vec(), draw.of(&FIELDS)]),
         1 => {

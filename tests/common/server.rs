@@ -1,6 +1,7 @@
 //! Real servers: each in a folder of its own, on a free port, ended by its own process id.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -150,7 +151,7 @@ impl Server {
 
         let log = File::options().create(true).append(true).open(dir.join("log")).expect("the log opens");
         let words = server_command();
-        let mut command = Command::new(&words[0]);
+        let mut command = mortal(&words[0]);
         command
             .args(&words[1..])
             .arg(&conf)
@@ -159,13 +160,6 @@ impl Server {
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("the log opens twice"))
             .stdout(log);
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let child = command.spawn().unwrap_or_else(|e| panic!("{} does not start: {e}", words[0]));
         let mut server = Server { child, port, dir: dir.to_path_buf(), builder: builder.clone() };
         server.come_up()?;
@@ -404,6 +398,19 @@ pub fn assert_replica_same(primary: &Server, replica: &Server) {
         assert_eq!(here, there, "left: the primary, right: the replica");
         Some(())
     });
+}
+
+/// A command that does not outlive the thread that starts it.
+pub fn mortal(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    // Safety: prctl is safe to call between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
+    command
 }
 
 /// The command that starts a server: `DQ_TEST_SERVER`, split at blanks, or `redis-server`.

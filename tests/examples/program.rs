@@ -1,11 +1,10 @@
 //! The examples as processes: a worker that runs, a producer that says the id.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use crate::common::server::new_dir;
+use crate::common::server::{mortal, new_dir};
 use crate::{wait_for, wait_until};
 
 /// How a language's programs are started.
@@ -28,19 +27,6 @@ impl Settings {
         self.0.push((name.to_string(), value.to_string()));
         self
     }
-}
-
-/// A command that does not outlive the test.
-pub fn mortal(program: &str) -> Command {
-    let mut command = Command::new(program);
-    // Safety: prctl is safe to call between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
-    command
 }
 
 fn command(words: &[String], programs: &Programs, settings: &Settings) -> Command {

@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use crate::common::server::{free_port, new_dir, server_command};
+use crate::common::server::{free_port, mortal, new_dir, server_command};
 use crate::common::Server;
-use crate::program::mortal;
 use crate::wait_for;
 
 /// What Sentinel calls the primary.

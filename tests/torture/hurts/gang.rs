@@ -4,9 +4,8 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use super::port::{told_by, Port};
 use crate::args;
 use crate::common::dice::Dice;
+use crate::common::server::mortal;
 use crate::common::{list, Job};
 use crate::crew::{acted, number_of, Plan};
 use crate::ledger::{now_us, Act, Claim, Ledger, Span, Told, Verb};
@@ -48,20 +48,13 @@ impl Gang {
         let (number, lease) = (self.next.to_string(), self.plan.lease_ms.to_string());
         let (diary_path, port) = (diary.display().to_string(), self.port.file().display().to_string());
         let orders = [number, diary_path, port, self.plan.queues.join(" "), lease].join("\n");
-        let mut command = Command::new(std::env::current_exe().expect("the program knows its path"));
+        let mut command = mortal(std::env::current_exe().expect("the program knows its path"));
         command
             .args(["--exact", "hurts::gang::worker_process", "--ignored", "--nocapture"])
             .env(ORDERS, orders)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         self.running.push(command.spawn().expect("this program starts"));
         self.diaries.push(diary);
         self.next += 1;

@@ -1,15 +1,14 @@
 //! Three servers and three Sentinels that watch them.
 
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Value;
 
 use crate::args;
-use crate::common::server::{free_port, new_dir, server_command, Builder};
+use crate::common::server::{free_port, mortal, new_dir, server_command, Builder};
 use crate::common::{int, list, pairs, text, wait_for, Server};
 use crate::ledger::now_us;
 use crate::way::{Answer, Direct, Link};
@@ -48,7 +47,7 @@ impl Sentinel {
         fs::write(&conf, lines.join("\n") + "\n").expect("sentinel.conf is written");
         let log = File::create(dir.join("log")).expect("the log opens");
         let words = server_command();
-        let mut command = Command::new(&words[0]);
+        let mut command = mortal(&words[0]);
         command
             .args(&words[1..])
             .arg(&conf)
@@ -57,13 +56,6 @@ impl Sentinel {
             .stdin(Stdio::null())
             .stderr(log.try_clone().expect("the log opens twice"))
             .stdout(log);
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let child = command.spawn().unwrap_or_else(|e| panic!("{} does not start: {e}", words[0]));
         let sentinel = Sentinel { child, port, dir };
         wait_for("the Sentinel to answer", || sentinel.ask(&args!["PING"]).is_some());
