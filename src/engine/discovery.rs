@@ -178,6 +178,7 @@ impl Events for ServerEvents {
         NODE.turn_if_held_back(ctx);
         NODE.walk_if_held_back(ctx);
         NODE.release_if_held_back(ctx);
+        NODE.watch_for_refusals(ctx);
         NODE.count_if_due(ctx);
     }
 

@@ -65,6 +65,14 @@ impl Node {
         }
     }
 
+    /// Has a turn come where it matters whether writes are taken. Called some ten times a second: refusals that begin and
+    /// end between two turns would give no grace to the leases that ran meanwhile.
+    pub(super) fn watch_for_refusals(&self, ctx: &Ctx) {
+        if self.is_acting() && self.must_ask(self.now(ctx)) {
+            self.turn_soon(ctx);
+        }
+    }
+
     /// Whether this turn has to know if writes are taken: it has something to do; leases run, which get a grace when
     /// writes are taken again; or there is a queue for which nobody waits, whose jobs grow stale only while they could be
     /// claimed.

@@ -623,6 +623,21 @@ fn grace_after_refused_writes() {
     assert_grace(&server, &jobs, begun);
 }
 
+#[test]
+fn grace_after_refused_writes_that_are_over_before_the_next_turn() {
+    let server = grace().line("hz 500").start();
+    let jobs = three_held(&server, 1000);
+    server.run(&REFUSE);
+    // The server has done its own work at least once between two of them, and a turn has nothing to do by then.
+    for _ in 0..40 {
+        server.run(&["PING"]);
+        std::thread::sleep(Duration::from_millis(4));
+    }
+    let begun = Instant::now();
+    server.run(&ACCEPT);
+    assert_grace(&server, &jobs, begun);
+}
+
 /// Lays three leases that end shortly after writes are taken again, for which the first grace is over and, where
 /// `waits`, a client waits in the queue; then has writes held back or refused for a while by `stop` and `go`.
 fn grace_where_nothing_is_due(waits: bool, stop: &[&str], go: &[&str]) {
