@@ -120,11 +120,11 @@ impl<'a> Account<'a> {
     }
 
     /// How many primaries were deposed before the one that answered took over. A deposed one does not know it until it
-    /// is told; for all others its reign is over from the first moment on of which they may not have heard.
+    /// is told; for all others its reign is over from the moment on at which they may have taken over.
     fn reign(&self, span: Span) -> usize {
         let is_over = |deposed: &&Deposed| match deposed.node == span.node {
             true => deposed.rollback.to <= span.asked,
-            false => deposed.rollback.from <= span.answered,
+            false => deposed.since <= span.asked,
         };
         self.deposed.iter().filter(is_over).count()
     }
@@ -389,7 +389,7 @@ mod tests {
         claim(&ledger, 30, "1.b");
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1]);
         let rollback = Rollback { from: 15_000, to: 100_000, why: "a failover", spares_confirmed: true };
-        ledger.deposed(7, rollback);
+        ledger.deposed(7, 25_000, rollback);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 1], "another was deposed");
         ledger.pages().claims[0].span.node = 7;
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
@@ -410,6 +410,21 @@ mod tests {
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
         claim(&ledger, 20 + 2 * LEASE_MS, 3);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0], "the lease of the second ended");
+    }
+
+    #[test]
+    fn what_a_node_did_in_an_earlier_reign_was_before_it_took_over_again() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, "1.a");
+        act(&ledger, 21, "1.a", Verb::Retry, Told::Done);
+        claim(&ledger, 22, "2.b");
+        ledger.pages().claims[1].span.node = 7;
+        act(&ledger, 24, "2.b", Verb::Ack, Told::Done);
+        ledger.pages().acts[1].confirmed = true;
+        let rollback = Rollback { from: 15_000, to: 100_000, why: "a failover", spares_confirmed: true };
+        ledger.deposed(7, 25_000, rollback);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
     }
 
     #[test]

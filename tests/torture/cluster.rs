@@ -89,7 +89,7 @@ impl Scene {
     /// Notes that what a primary did since `from` may have been undone by the failover that it did not survive as one.
     fn undone(&self, primary: usize, from: u64, why: &'static str) {
         let rollback = Rollback { from: from.saturating_sub(TAIL_US), to: now_us(), why, spares_confirmed: true };
-        self.ledger.deposed(self.cluster.nodes[primary].server.port, rollback);
+        self.ledger.deposed(self.cluster.nodes[primary].server.port, from, rollback);
     }
 
     /// Waits until the cluster is whole again. A machine that is busy with other things can make a primary look dead that

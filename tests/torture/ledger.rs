@@ -102,6 +102,8 @@ pub struct Rollback {
 pub struct Deposed {
     /// Its port.
     pub node: u16,
+    /// Nobody took over before.
+    pub since: u64,
     pub rollback: Rollback,
 }
 
@@ -160,8 +162,8 @@ impl Ledger {
         self.pages().rollbacks.push(rollback);
     }
 
-    pub fn deposed(&self, node: u16, rollback: Rollback) {
-        self.pages().deposed.push(Deposed { node, rollback });
+    pub fn deposed(&self, node: u16, since: u64, rollback: Rollback) {
+        self.pages().deposed.push(Deposed { node, since, rollback });
     }
 
     pub fn grace(&self, grace: Grace) {

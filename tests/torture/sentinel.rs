@@ -18,7 +18,7 @@ use crate::common::{assert_replica_same, Server};
 use crate::crew::{Crew, Plan};
 use crate::ledger::{Ledger, Pages};
 use crate::scene::{left_in, wait_until_done};
-use rounds::{Hurt, Scene, TAIL_US};
+use rounds::{Hurt, Scene};
 use topology::Topology;
 use way::Follow;
 
@@ -87,7 +87,7 @@ fn tell_tails(account: &Account, pages: &Pages) {
                 let rollback = &deposed.rollback;
                 deposed.node == span.node && span.asked <= rollback.to && span.answered >= rollback.from
             })?;
-            Some(span.answered as i64 / 1000 - (deposed.rollback.from + TAIL_US) as i64 / 1000)
+            Some(span.answered as i64 / 1000 - deposed.since as i64 / 1000)
         };
         let ages: Vec<i64> = jobs.iter().filter_map(age).collect();
         let (first, last) = (ages.iter().min(), ages.iter().max());

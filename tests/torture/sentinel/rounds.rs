@@ -14,7 +14,7 @@ use crate::{args, err, ok};
 
 /// What of the time before a hurt may be undone with it: a replica that is so far behind is none that counts for
 /// `min-replicas-max-lag 1`, which the server looks at once a second.
-pub const TAIL_US: u64 = 3_000_000;
+const TAIL_US: u64 = 3_000_000;
 
 /// Within this time from the hurt on all workers have jobs again.
 const BACK_AT_WORK: Duration = Duration::from_secs(30);
@@ -175,11 +175,11 @@ impl Scene {
     fn note(&self, hurt: Hurt, old: usize, at: u64, thawed: Option<u64>, to: u64) {
         let node = self.topology.nodes[old].port;
         let from = at - TAIL_US;
-        self.ledger.deposed(node, Rollback { from, to, why: hurt.name(), spares_confirmed: true });
+        self.ledger.deposed(node, at, Rollback { from, to, why: hurt.name(), spares_confirmed: true });
         if let (Hurt::ThawEarly, Some(thawed)) = (hurt, thawed) {
             // The replica that was not told yet of the new primary gives its word to the old one.
             let why = "confirmed to a thawed primary by a replica that was not told of the new one yet";
-            self.ledger.deposed(node, Rollback { from: thawed, to, why, spares_confirmed: false });
+            self.ledger.deposed(node, thawed, Rollback { from: thawed, to, why, spares_confirmed: false });
         }
     }
 
