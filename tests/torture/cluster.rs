@@ -170,19 +170,18 @@ fn take_over(scene: &mut Scene, how: Option<&'static str>) {
     let replica = scene.cluster.replica_of(primary);
     let from = now_us();
     let words: Vec<&str> = ["CLUSTER", "FAILOVER"].into_iter().chain(how).collect();
+    let is_done = || scene.cluster.is_primary(replica) && !scene.cluster.is_primary(primary);
     // The one that is asked for in order may give up where the primary is slow, and is asked for again.
-    wait_for("the replica to take over", || {
-        if scene.cluster.is_primary(replica) {
-            return true;
+    wait_for("the replica to take over and the old primary to follow", || {
+        if !is_done() {
+            let _ = scene.cluster.nodes[replica].server.try_run(&words);
         }
-        let _ = scene.cluster.nodes[replica].server.try_run(&words);
         let asked = Instant::now();
-        while asked.elapsed() < Duration::from_secs(6) && !scene.cluster.is_primary(replica) {
+        while asked.elapsed() < Duration::from_secs(6) && !is_done() {
             std::thread::sleep(Duration::from_millis(10));
         }
-        scene.cluster.is_primary(replica)
+        is_done()
     });
-    wait_for("the old primary to follow", || !scene.cluster.is_primary(primary));
     match how {
         Some("FORCE") => scene.undone(primary, from, "CLUSTER FAILOVER FORCE does not wait for the primary's tail"),
         Some(_) => scene.undone(primary, from, "CLUSTER FAILOVER TAKEOVER does not wait for the primary's tail"),
