@@ -18,6 +18,12 @@ const MAX_DRIFT_US: u64 = 1_000_000;
 
 const US_PER_MS: u64 = 1_000;
 
+/// How far apart the two clocks are read where nothing comes between, at the most, in µs.
+const SAME_MOMENT_US: u64 = 20;
+
+/// How often they are read again where something did: other programs take the processor for ms on a busy machine.
+const TRIES: usize = 5;
+
 /// One look at the system's clocks, both read at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -25,6 +31,27 @@ pub struct Reading {
     pub boot_us: u64,
     /// CLOCK_REALTIME in µs since 1970.
     pub wall_us: u64,
+}
+
+impl Reading {
+    /// Reads the wall clock between two looks at the boot clock, of some tries the one that was held up least: a delay of
+    /// X ms would be taken for a clock that is X ms off, and be closed, by leases that are X ms short. The later look
+    /// counts, so that what is left of the delay makes the time seem late, never early.
+    pub fn take(boot_us: impl Fn() -> u64, wall_us: impl Fn() -> u64) -> Reading {
+        let read = || {
+            let (before, wall_us, boot_us) = (boot_us(), wall_us(), boot_us());
+            (boot_us.saturating_sub(before), Reading { boot_us, wall_us })
+        };
+        let mut best = read();
+        for _ in 1..TRIES {
+            if best.0 <= SAME_MOMENT_US {
+                break;
+            }
+            let again = read();
+            best = if again.0 < best.0 { again } else { best };
+        }
+        best.1
+    }
 }
 
 /// What becomes of a step of the wall clock (`dq.clock-step`).
@@ -180,6 +207,7 @@ fn difference(one: u64, two: u64) -> i64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::{Cell, RefCell};
     use StepPolicy::{Follow, Slew};
 
     const SECOND: u64 = 1_000_000;
@@ -193,6 +221,33 @@ mod tests {
     struct Machine {
         at: Reading,
         clock: QueueClock,
+    }
+
+    /// A reading by a thread that is held up for so long, in µs, before each of its looks at a clock, and then no more.
+    fn reading_held_up(delays: &[u64]) -> Reading {
+        let (elapsed, delays) = (Cell::new(0), RefCell::new(delays.iter()));
+        let look = || {
+            elapsed.set(elapsed.get() + delays.borrow_mut().next().unwrap_or(&1));
+            elapsed.get()
+        };
+        Reading::take(look, || START + look())
+    }
+
+    fn seems_off_us(reading: Reading) -> i64 {
+        difference(reading.wall_us - START, reading.boot_us)
+    }
+
+    #[test]
+    fn a_reading_that_was_held_up_is_taken_again() {
+        assert_eq!(seems_off_us(reading_held_up(&[])), -1);
+        assert_eq!(seems_off_us(reading_held_up(&[0, 9_000, 1])), -1);
+        assert_eq!(seems_off_us(reading_held_up(&[0, 1, 9_000])), -1);
+    }
+
+    #[test]
+    fn of_readings_that_are_all_held_up_the_best_counts() {
+        let delays = [9_000, 70, 30, 9_000, 10, 80, 9_000, 5_000, 5_000, 9_000, 50, 30, 9_000, 60, 40, 0, 1, 1];
+        assert_eq!(seems_off_us(reading_held_up(&delays)), -30, "the fourth; a sixth is not taken");
     }
 
     impl Machine {

@@ -57,10 +57,8 @@ impl Clock {
     }
 }
 
-/// The system's clock is read first: where the thread is held up in between, its time seems late, never early.
 fn reading() -> Reading {
-    let wall_us = wall_us();
-    Reading { boot_us: boot_us(), wall_us }
+    Reading::take(boot_us, wall_us)
 }
 
 impl Node {
@@ -80,7 +78,7 @@ impl Node {
     }
 
     /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that. Of the
-    /// two clocks the system's is read first, as in `reading`.
+    /// two clocks the system's is read first: where the thread is held up in between, its time seems late, never early.
     pub(super) fn queue_time_of(&self, ctx: &Ctx, at: u64) -> u64 {
         self.look_at_clock(ctx);
         let (wall_us, now_us, at_us) = (wall_us(), self.now_us(ctx), at.saturating_mul(1000));

@@ -390,9 +390,9 @@ impl Run {
     }
 
     /// Fails where each round leaves more behind. A table that grew once because there were more queues than ever before
-    /// is no leak.
+    /// is no leak, and in its first rounds a server makes what it keeps: a short run tells nothing.
     fn assert_memory(&self) {
-        if self.memory.len() > 10 {
+        if self.memory.len() > 30 {
             let grown = least_growth(&self.memory);
             assert!(grown < SLACK, "{grown} bytes in any ten rounds; bytes in use after each: {:?}", self.memory);
         }
