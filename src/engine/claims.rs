@@ -9,6 +9,7 @@ use crate::queue::{Queue, Reach, Slice, State};
 use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
 use smallvec::{smallvec, SmallVec};
+use std::iter;
 use std::rc::Rc;
 
 /// Waits that end in one turn; the server takes about 10 µs to tell each.
@@ -34,11 +35,13 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
     }
     let mut next_claimable: SmallVec<[_; 1]> = smallvec![None; queues.len()];
     let round = || NODE.round_of(wanted.order, |index| index.find(ctx.db(), queues[0].as_bytes()));
-    for place in places(queues.len(), round().as_deref()) {
+    let mut order = places(queues.len(), round().as_deref());
+    while let Some(place) = order.next() {
         match NODE.claim_now(ctx, &queues[place], wanted)? {
             Outcome::Nothing { until } => next_claimable[place] = until,
             Outcome::Jobs(claimed) => {
                 note_turn(round().as_deref(), place);
+                NODE.note_claims(ctx, order.map(|place| &queues[place]));
                 claimed.count();
                 (wanted.reply)(ctx, &claimed);
                 return Ok(());
@@ -114,6 +117,14 @@ impl Node {
         Ok(Outcome::Jobs(Claimed { db: ctx.db(), state, jobs }))
     }
 
+    /// A claim names these queues too, though it needs nothing of them: somebody works on them.
+    fn note_claims<'q>(&self, ctx: &Ctx, mut queues: impl Iterator<Item = &'q QueueName<'q>>) {
+        let Some(first) = queues.next() else { return };
+        let (now, db, index) = (self.now(ctx), ctx.db(), self.index.borrow());
+        let known = iter::once(first).chain(queues).filter_map(|name| index.find(db, name.as_bytes()));
+        known.for_each(|known| known.state.worked_on.set(now));
+    }
+
     fn stand_in_line(
         &self,
         ctx: &Ctx,
@@ -187,10 +198,17 @@ impl Node {
             }
             if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
                 note_turn(round.as_deref(), place);
+                self.note_lines_claimed(&queues, job.now);
                 return Some(claimed);
             }
         }
         None
+    }
+
+    /// One who waited in these lines is served from one of them: somebody works on all.
+    fn note_lines_claimed(&self, queues: &[QueueNumber], now: u64) {
+        let index = self.index.borrow();
+        queues.iter().filter_map(|number| index.get(*number)).for_each(|known| known.state.worked_on.set(now));
     }
 
     fn is_to_serve(&self, number: QueueNumber, now: u64) -> bool {

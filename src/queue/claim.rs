@@ -79,7 +79,7 @@ impl Queue<'_> {
     /// Claims up to `count` due jobs, in the order of due time and then id, and leaves one for each of the `ahead` who
     /// came before. Nothing of a paused queue, and no more than its `max-leased`.
     pub fn claim(&mut self, count: usize, lease: Option<u64>, ahead: usize) -> Vec<Taken> {
-        self.state.last_claim.set(self.now());
+        self.state.worked_on.set(self.now());
         if self.is_paused() || !self.has_jobs() {
             return Vec::new();
         }

@@ -77,17 +77,17 @@ impl Queue<'_> {
         }
     }
 
-    /// Ends a lease; `false` where there was none. Where the queue was at its `max-leased` those who wait are looked at
-    /// now, and until now it was worked on.
+    /// Ends a lease; `false` where there was none. Until now the queue was worked on. Where it was at its `max-leased`
+    /// those who wait are looked at now.
     pub(super) fn unlease(&mut self, id: &Text) -> bool {
         self.state.leases.forget(id.as_bytes());
         self.state.tenure.forget(id.as_bytes());
         let max = self.state.header.borrow().rules.limit(&MAX_LEASED);
         let was_full = max.is_some_and(|max| self.leased.len() as u64 >= max);
         let was_leased = self.leased.remove(id);
-        if was_full && was_leased {
-            self.state.last_claim.set(self.now());
-            self.first_due = Some(self.now());
+        if was_leased {
+            self.state.worked_on.set(self.now());
+            self.first_due = if was_full { Some(self.now()) } else { self.first_due };
         }
         was_leased
     }

@@ -21,10 +21,9 @@ impl Queue<'_> {
         !self.due.first(since, 1).is_empty()
     }
 
-    /// Whether a worker claimed after `since`, or none could because as many are at work as may be, so that the queue is
-    /// behind rather than abandoned.
+    /// Whether a worker claimed or held a job after `since`, so that the queue is behind rather than abandoned.
     pub fn is_worked_on_since(&mut self, since: u64) -> bool {
-        self.state.last_claim.get() > since || self.room_for_leases() == Some(0)
+        self.state.worked_on.get() > since || self.leased.len() > 0
     }
 
     /// Whether jobs could be claimed all the time from `since` on.

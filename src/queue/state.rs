@@ -71,9 +71,9 @@ pub struct State {
     pub metrics: Metrics,
     pub leases: Leases,
     pub tenure: LeasesOfTenure,
-    /// Queue time of the last CLAIM, or of when there was no room for one, or of when this node first saw the queue,
-    /// in ms.
-    pub last_claim: Cell<u64>,
+    /// Queue time of the last claim that named the queue, or of the last end of a lease, or of when this node first saw
+    /// the queue, in ms.
+    pub worked_on: Cell<u64>,
     /// Queue time of the last change by a command, in ms.
     pub last_change: Cell<u64>,
     /// The header as it was last known.
@@ -100,7 +100,7 @@ impl State {
             metrics: Metrics::default(),
             leases: Leases::default(),
             tenure: LeasesOfTenure::default(),
-            last_claim: Cell::new(now),
+            worked_on: Cell::new(now),
             last_change: Cell::new(now),
             header: RefCell::default(),
             header_holds: Cell::new(false),

@@ -83,7 +83,6 @@ fn the_policy_keep_keeps() {
 fn only_what_is_ready_goes() {
     let server = purging(300).set("stale-policy", "keep").start();
     let mut q = server.queue("q");
-    let held = q.push_and_claim("held");
     let far = text(&ok!(q, "PUSH", "far", "DELAY", "1h"));
     let soon = text(&ok!(q, "PUSH", "soon", "DELAY", 400));
     let due = q.due_at(&soon);
@@ -94,8 +93,6 @@ fn only_what_is_ready_goes() {
     let died = q.score("dead:at", &soon).expect("a letter");
     assert!(died >= due + 300, "counted from its due time, not from its push");
     assert_eq!(q.state(&far), "delayed");
-    assert_eq!(q.state(&held.id), "leased");
-    assert_eq!(q.ack(&held.receipt), 1);
 }
 
 #[test]
@@ -267,6 +264,41 @@ fn a_claim_puts_the_purge_off() {
     q.wait_stat("stale-purged", 1);
     let died = q.score("dead:at", &second).expect("a letter");
     assert!(died >= claimed + 700, "{} ms after the claim", died - claimed);
+}
+
+#[test]
+fn a_claim_of_several_queues_puts_the_purge_of_each_off() {
+    let server = purging(700).set("stale-policy", "keep").start();
+    let (mut low, mut high) = (server.queue("low"), server.queue("high"));
+    let id = low.push("can wait");
+    high.push("first");
+    let due = low.due_at(&id);
+    wait_clock(&mut low, due + 350);
+    let claimed = low.now();
+    let jobs = list(&high.raw::<redis::Value>(args!["DQ.MCLAIM", 2, "high", "low"]));
+    assert_eq!(high.ack(&Job::of(&jobs[0]).receipt), 1);
+    server.set("stale-policy", "dead");
+    low.wait_stat("stale-purged", 1);
+    let died = low.score("dead:at", &id).expect("a letter");
+    assert!(died >= claimed + 700, "{} ms after a claim that named it", died - claimed);
+}
+
+#[test]
+fn nothing_is_stale_while_a_worker_is_busy() {
+    let server = purging(300).start();
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("takes long");
+    let waiting = q.push("next");
+    let due = q.due_at(&waiting);
+    wait_clock(&mut q, due + 900);
+    let mut other = server.queue("other");
+    wait_look_over(&mut other);
+    assert_eq!(q.state(&waiting), "ready", "its worker is at work");
+    let done = q.now();
+    assert_eq!(q.ack(&job.receipt), 1);
+    q.wait_stat("stale-purged", 1);
+    let died = q.score("dead:at", &waiting).expect("a letter");
+    assert!(died >= done + 300, "{} ms after the worker was done", died - done);
 }
 
 #[test]

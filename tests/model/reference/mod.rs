@@ -270,10 +270,18 @@ impl World {
                 if let (true, Some(known)) = (rotates, &mut self.queues[first].known) {
                     known.next_turn = place + 1;
                 }
+                self.note_work(queues);
                 return (queues[place], jobs);
             }
         }
         (first, Vec::new())
+    }
+
+    /// A claim named these queues, whichever of them gave jobs.
+    fn note_work(&mut self, queues: &[usize]) {
+        for q in queues {
+            self.queues[*q].note_work(&self.scene);
+        }
     }
 
     pub fn stand_in_line(&mut self, waiter: Waiter) {
@@ -406,6 +414,7 @@ impl World {
         if let (true, Some(known)) = (waiter.rotates, &mut self.queues[first].known) {
             known.next_turn = place + 1;
         }
+        self.note_work(&waiter.queues);
         self.told = Some(Told::Jobs(waiter.queues[place], jobs));
     }
 

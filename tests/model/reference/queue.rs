@@ -100,7 +100,7 @@ pub struct Known {
     pub counts: BTreeMap<&'static str, u64>,
     /// How late each claim was, in µs.
     pub late_us: Vec<u64>,
-    pub last_claim: u64,
+    pub worked_on: u64,
     pub last_change: u64,
     pub resumed_at: u64,
     /// When the queue is looked over next.
@@ -146,7 +146,7 @@ impl Queue {
     pub fn begin(&mut self, scene: &Scene) {
         let interval = scene.server["purge-interval"];
         self.known.get_or_insert_with(|| Known {
-            last_claim: scene.now(),
+            worked_on: scene.now(),
             last_change: scene.now(),
             upkeep_at: scene.now() + interval,
             ..Known::default()
@@ -227,21 +227,22 @@ impl Queue {
         }
     }
 
-    /// A job is about to leave its lease: a queue without room was worked on until now.
+    /// A job is about to leave its lease: the queue was worked on until now.
     fn unlease(&mut self, scene: &Scene, id: &[u8]) {
-        let was_leased = self.jobs.get(id).is_some_and(|job| job.lease_ends().is_some());
-        if was_leased && self.room(scene) == 0 {
-            if let Some(known) = &mut self.known {
-                known.last_claim = scene.now();
-            }
+        if self.jobs.get(id).is_some_and(|job| job.lease_ends().is_some()) {
+            self.note_work(scene);
+        }
+    }
+
+    pub fn note_work(&mut self, scene: &Scene) {
+        if let Some(known) = &mut self.known {
+            known.worked_on = scene.now();
         }
     }
 
     /// What a claim takes: up to `count` due jobs.
     pub fn claim(&mut self, scene: &Scene, count: u64, lease: Option<u64>) -> Vec<Id> {
-        if let Some(known) = &mut self.known {
-            known.last_claim = scene.now();
-        }
+        self.note_work(scene);
         if self.is_paused() {
             return Vec::new();
         }
@@ -443,9 +444,9 @@ impl Queue {
         if known.resumed_at > since || self.header.as_ref().is_some_and(|header| header.paused.is_some()) {
             return;
         }
-        let is_worked_on = known.last_claim > since || has_waiters;
+        let was_worked_on = known.worked_on > since || has_waiters;
         known.counts.insert("stale-held", 0);
-        if is_worked_on || self.room(scene) == 0 {
+        if was_worked_on || self.leased_len() > 0 {
             return;
         }
         let (policy, dead_max) = (self.rule(scene, "stale-policy"), self.rule(scene, "dead-max"));
