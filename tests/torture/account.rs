@@ -254,10 +254,21 @@ impl<'a> Account<'a> {
         match undone {
             _ if act.verb == Verb::Fail && story.pushed_again() => self.count(PUSHED_AGAIN),
             Some(why) => self.excuse(act.job, "ended again", why),
+            None if later.is_some_and(|later| self.took_it_for(story.claims[own], later, act)) => {
+                self.count("ended by the receipt of a claim that the first of two crashes undid");
+            }
             None => self
                 .doubled
                 .push(format!("it was ended, and came back: {act:?}, claims {:?}, left {place:?}", story.claims)),
         }
+    }
+
+    /// A server that is started again does not know which of its lives gave a lease that it finds. Where one crash undid a
+    /// claim, the job was claimed anew, and the next crash came before that was over, the first receipt acts on the second
+    /// lease.
+    fn took_it_for(&self, own: &Claim, later: &Claim, act: &Act) -> bool {
+        let crashes = self.rollbacks.iter().filter(|crash| (own.span.asked..act.span.asked).contains(&crash.to));
+        later.span.answered < act.span.asked && crashes.count() >= 2
     }
 
     /// A job whose push was answered is finished, or there.
@@ -410,6 +421,21 @@ mod tests {
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0]);
         claim(&ledger, 20 + 2 * LEASE_MS, 3);
         assert_eq!(problems(&ledger, &[Place::Live]), [0, 0, 0], "the lease of the second ended");
+    }
+
+    #[test]
+    fn a_claim_is_taken_for_another_only_across_two_crashes() {
+        let ledger = Ledger::default();
+        push(&ledger, 10, Told::Done);
+        claim(&ledger, 20, "1.a");
+        crash(&ledger, 15, 25);
+        claim(&ledger, 30, "1.b");
+        act(&ledger, 50, "1.a", Verb::Ack, Told::Done);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 1], "the server that gave the second lease knows it");
+        crash(&ledger, 35, 40);
+        assert_eq!(problems(&ledger, &[]), [0, 0, 0]);
+        claim(&ledger, 60, "1.c");
+        assert_eq!(problems(&ledger, &[]), [0, 0, 1], "it came back after it was ended");
     }
 
     #[test]
