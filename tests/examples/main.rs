@@ -12,6 +12,7 @@ mod program;
 mod receiver;
 mod scenario;
 mod sentinel;
+mod toolchain;
 
 use std::time::Duration;
 
