@@ -20,7 +20,7 @@ MODULES := $(PREFIX)/lib/redis/modules
 DIST := dq-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 CARGO_DEB := $(TARGET)/tools/bin/cargo-deb
 
-.PHONY: help build run install deb dist test test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run install deb dist docs test test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -57,6 +57,11 @@ dist: build ## Make an archive of the module for this platform, with its checksu
 test-packages: ## Try the package and the archive as a user would, the package in a Debian of its own (root, 5 minutes).
 	@scripts/needs.sh packages
 	scripts/try-packages.sh
+
+docs: ## Write the pages of the commands, docs/commands/, from their sources.
+	@scripts/needs.sh test
+	mkdir -p docs/commands
+	DQ_WRITE_DOCS=1 cargo test --locked --test docs commands::
 
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test

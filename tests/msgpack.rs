@@ -1,5 +1,5 @@
 //! The job record and the dead letter against another language: what the module writes, Python's msgpack reads, field
-//! by field at the places that the README documents; and what Python writes, the module works on.
+//! by field at the places that docs/keys.md documents; and what Python writes, the module works on.
 //!
 //! `DQ_TEST_PYTHON` chooses the Python, which needs redis-py and msgpack.
 
@@ -522,7 +522,7 @@ fn live_through(q: &mut Queue, python: &mut Python, id: &str, written: &Pack, fo
     let retries = record.retries.unwrap_or(300);
     assert_eq!(job.retries_left as u64, retries.saturating_sub(record.failures));
 
-    // The first change writes the record anew, in the form that the README documents.
+    // The first change writes the record anew, in the form that docs/keys.md documents.
     let counted = |count: u64| (count + 1).min(u32::MAX.into());
     let error = b"e\xff".to_vec();
     let mut after = Record {

@@ -1,12 +1,57 @@
-//! `DQ.ACK queue receipt [receipt ...] [EACH]`
+//! ```text
+//! DQ.ACK queue receipt [receipt ...] [EACH]
+//! ```
 //!
-//! Finishes the jobs of up to 1,000 receipts and answers how many it finished; with `EACH` an array of 1 and 0, in the
-//! order of the receipts. A stale receipt finishes nothing and is counted in STATS. A receipt whose lease ran out, but
-//! whose job nobody has claimed since, still finishes it, also where the job has become a dead letter by that lapse.
+//! Finishes the jobs of 1 to 1,000 receipts: they are done, and gone. A stale receipt finishes nothing, which is no error;
+//! DQ.STATS counts it as `stale-receipts`. A receipt whose lease ran out, but whose job nobody has claimed since, still
+//! finishes it, also where the job has become a dead letter by that lapse: [late receipts](README.md#late-receipts).
 //!
-//! Errors: `READONLY`, `WRONGTYPE`; a text that is no receipt.
+//! # Options
 //!
-//! O(M log N) for M receipts in a queue of N.
+//! | option | |
+//! | --- | --- |
+//! | `EACH` | answers for each receipt instead of a sum |
+//!
+//! # Reply
+//!
+//! How many jobs it finished, an integer. With EACH an array of 1 and 0, in the order of the receipts.
+//!
+//! # Errors
+//!
+//! `ERR` where a text is no receipt, or there are more than 1,000; and [those of every command](README.md#errors). An error
+//! changed nothing: none of the jobs is finished.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH calls PAYLOADS 'one' 'two'
+//! 1) "8yTJvjBa4Y4"
+//! 2) "8yTJvjBa4Y5"
+//! 127.0.0.1:6380> DQ.CLAIM calls COUNT 2
+//! 1) 1) "8yTJvjBa4Y4:1.k3f"
+//!    2) "one"
+//!    3) "8yTJvjBa4Y4"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 2) 1) "8yTJvjBa4Y5:1.k3f"
+//!    2) "two"
+//!    3) "8yTJvjBa4Y5"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.ACK calls 8yTJvjBa4Y4:1.k3f
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.ACK calls 8yTJvjBa4Y4:1.k3f 8yTJvjBa4Y5:1.k3f EACH
+//! 1) (integer) 0
+//! 2) (integer) 1
+//! 127.0.0.1:6380> DQ.ACK calls nonsense
+//! (error) ERR invalid receipt 'nonsense'
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.CLAIM](claim.md), [DQ.RETRY](retry.md), [DQ.FAIL](fail.md), [DQ.RELEASE](release.md).
 
 use super::options::{queue, receipts};
 use crate::core::args::{is, Cursor};

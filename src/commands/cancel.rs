@@ -1,15 +1,42 @@
-//! `DQ.CANCEL queue [STATE ready|delayed|leased|dead] id [id ...]`
+//! ```text
+//! DQ.CANCEL queue [STATE ready|delayed|leased|dead] id [id ...]
+//! ```
 //!
-//! Takes up to 1,000 jobs out for good and answers how many went. Of each id the live job is meant, else the dead
-//! letter; with `STATE` only what is in that state. The id of a job is free at once. A worker that holds a cancelled job
-//! finds its receipt stale. An id that is named twice counts once.
+//! Takes the jobs of 1 to 1,000 ids out for good. Of each id the live job is meant, else the dead letter. The id is free at
+//! once. A worker that holds a cancelled job is not told: it finds its receipt stale. An id that is named twice counts once.
 //!
-//! `STATE` as the first word after the queue is always the option: a job whose id is that word is cancelled by naming a
-//! state, or another id before it.
+//! # Options
 //!
-//! Errors: `READONLY`, `WRONGTYPE`.
+//! | option | |
+//! | --- | --- |
+//! | `STATE` | only what is in that state goes |
 //!
-//! O(M log N) for M ids in a queue of N.
+//! STATE as the first word after the queue is always the option: a job whose id is that word is cancelled by naming a state,
+//! or another id before it.
+//!
+//! # Reply
+//!
+//! How many went, an integer. An id that is not there is no error.
+//!
+//! # Errors
+//!
+//! `ERR` where there are more than 1,000 ids, or STATE is none of the four; and [those of every command](README.md#errors).
+//! An error changed nothing: none of the jobs went.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH bills 'may' ID bill-9 DELAY 1h
+//! "bill-9"
+//! 127.0.0.1:6380> DQ.CANCEL bills STATE dead bill-9
+//! (integer) 0
+//! 127.0.0.1:6380> DQ.CANCEL bills bill-9 bill-10
+//! (integer) 1
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PURGE](purge.md) for whole states, [DQ.RESCHEDULE](reschedule.md), [DQ.PUSH](push.md) `REPLACE`.
 
 use super::options::{ids, queue, state};
 use super::peek::STATE_ARG;

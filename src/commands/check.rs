@@ -1,30 +1,84 @@
-//! `DQ.CHECK queue [REPAIR]`
+//! ```text
+//! DQ.CHECK queue [REPAIR]
+//! ```
 //!
-//! Looks over every entry of the queue and answers an array of what breaks an invariant, each `[problem, id]`; empty
-//! where all is well; at most 1,000 entries.
+//! Looks over every entry of the queue and tells what breaks its rules. A problem comes from outside: somebody wrote into the
+//! keys, or an eviction policy threw one away.
 //!
-//! * `REPAIR`: mends it, and answers `[problem, id, mended]`, the last 1 or 0; all is mended, and the first 1,000 are told.
+//! # Options
+//!
+//! | option | |
+//! | --- | --- |
+//! | `REPAIR` | mends what it finds. No record is thrown away. What a worker finished meanwhile stays finished, and a second REPAIR has nothing to mend |
 //!
 //! | problem | what it is | what REPAIR does |
 //! | --- | --- | --- |
 //! | `due-without-job`, `leased-without-job` | an index entry whose job is gone | the entry goes |
-//! | `job-without-index` | a job that no claim can reach | it is due now, its receipt late, one lapse counted; it does not die of it |
-//! | `due-and-leased` | a job in two places | the lease holds |
+//! | `job-without-index` | a job that no claim can reach | it is due now, its receipt is [late](README.md#late-receipts), and one lapse is counted, which never makes it a dead letter |
+//! | `due-and-leased` | a job in two places | the lease holds, and the job is due again when it ends |
 //! | `dead-without-time` | a dead letter that no list shows | it died now |
-//! | `time-without-dead` | a time whose dead letter is gone | the time goes |
-//! | `bad-score` | a score that is no whole number of ms | a fraction is rounded up; what is no time becomes now |
-//! | `bad-record`, `bad-letter` | bytes that cannot be read | nothing: they stay, and are told of again |
+//! | `time-without-dead` | the time of a dead letter that is gone | the time goes |
+//! | `bad-score` | a score that is no whole number of ms | a fraction is rounded up; what is no time becomes now: the job is due, the lease ends, the letter died |
+//! | `bad-record`, `bad-letter` | bytes that cannot be read | nothing: mend them by hand, or take them out by [DQ.CANCEL](cancel.md) |
 //!
-//! A queue of more than 1,000 entries is looked over in slices of about 1 ms, while the caller waits and the server
-//! serves others; such a one is refused in MULTI and in scripts, and so is REPAIR of any.
+//! A queue of more than 1,000 entries is looked over in slices of about 1 ms, while the caller waits and the server serves
+//! others; such a one is refused in MULTI and in scripts, and so is REPAIR of any.
 //!
-//! For the server the command reads: replicas answer it, and who may only read may call it. REPAIR is for a primary, and
-//! for users who may DQ.PURGE the queue. It waits while writes are paused.
+//! For the server the command reads: replicas answer it, and a user who may only read may call it. REPAIR is for a primary,
+//! and for users who may DQ.PURGE the queue. It waits while writes are paused.
 //!
-//! Errors: `WRONGTYPE`; `UNBLOCKED` where the server gave the walk up. Of REPAIR also `READONLY`, `NOPERM`, `DQDISABLED`,
-//! and what the server says where it refuses writes (`NOREPLICAS`, `MISCONF`); what was mended until then stays so.
+//! # Reply
 //!
-//! O(N) with N entries in the queue, and O(log N) for each that is mended.
+//! An array of `[problem, id]`, empty where all is well, at most 1,000. With REPAIR of `[problem, id, mended]`, the last 1 or
+//! 0: all is mended, and the first 1,000 are told.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `UNBLOCKED` | the server gave the walk up, since it changed its role, say |
+//! | `READONLY` | of REPAIR: this is a replica |
+//! | `NOPERM` | of REPAIR: the user may not DQ.PURGE the queue |
+//! | `DQDISABLED` | of REPAIR: `dq.enabled` is no |
+//! | `NOREPLICAS`, `MISCONF` | of REPAIR: the server refuses writes |
+//! | `ERR` | more than 1,000 entries, or REPAIR, in MULTI or a script |
+//!
+//! and [those of every command](README.md#errors). An error of the check changed nothing. What a REPAIR had mended before an
+//! `UNBLOCKED` or a refusal of writes stays mended.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH calls 'one' ID call-1
+//! "call-1"
+//! 127.0.0.1:6380> DQ.CHECK calls
+//! (empty array)
+//! ```
+//!
+//! Somebody deletes a key by hand:
+//!
+//! ```console
+//! 127.0.0.1:6380> DEL dq:{calls}:due
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.CHECK calls
+//! 1) 1) "job-without-index"
+//!    2) "call-1"
+//! 127.0.0.1:6380> DQ.CHECK calls REPAIR
+//! 1) 1) "job-without-index"
+//!    2) "call-1"
+//!    3) (integer) 1
+//! 127.0.0.1:6380> DQ.CLAIM calls
+//! 1) 1) "8yTJvp0LCwC:2.k3f:call-1"
+//!    2) "one"
+//!    3) "call-1"
+//!    4) (integer) 2
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! ```
+//!
+//! # See also
+//!
+//! [Keys and the job record](../keys.md), [DQ.STATS](stats.md) `dangling`.
 
 use super::options::queue;
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};

@@ -1,23 +1,98 @@
-//! `DQ.CLAIM queue [COUNT n] [LEASE ms] [BLOCK ms]`
+//! ```text
+//! DQ.CLAIM queue [COUNT n] [LEASE ms] [BLOCK ms]
+//! ```
 //!
-//! Takes up to `COUNT` due jobs (1, at most 1,000), in the order of due time and then push, and answers an array of
-//! them, each `[receipt, payload, id, attempt, lease-ms, retries-left]`; later versions only append. Empty where none
-//! is due or the wait ran out. One reply carries at most 8 MiB of payload; a single larger job passes alone.
+//! Takes jobs that are due, in the order of their due times and then of their pushes, and leases them to the caller. While
+//! the lease runs nobody else has the job.
 //!
-//! * `LEASE ms`: how long this claim holds its jobs, 1 to `dq.max-lease`; else the job's own lease, else `lease`.
-//! * `BLOCK ms`: where none is due, wait for one, up to 24 h; 0 for ever. Waiters are served first come, first served,
-//!   and a claim that does not wait takes only what they leave. `COUNT` above 1 answers with what is due, not when
-//!   `COUNT` is reached. A queue that is paused or at its `max-leased` keeps its waiters waiting. In MULTI and in a
-//!   script it does not wait.
+//! # Options
 //!
-//! `receipt` names this claim of this job, for ACK, RETRY, RELEASE, FAIL and EXTEND. `attempt` is 1 for a first claim
-//! and grows with each failure and each lease that ran out. A job whose waiter is gone before it could be told goes back
-//! with its old due time, and nothing is counted.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `COUNT n` | 1 to 1,000 | 1 | at most so many jobs |
+//! | `LEASE ms` | 1 ms to `dq.max-lease` (12 h) | the job's own lease, else `lease` (30 s) | how long this claim holds its jobs |
+//! | `BLOCK ms` | 0 to 24 h; 0 for ever | does not wait | how long to wait where no job is due |
 //!
-//! Errors: `DQDISABLED`, `READONLY`, `WRONGTYPE`; `UNBLOCKED` for a waiter whose node became a replica, was disabled, or
-//! gave the queue's slot away.
+//! **BLOCK.** Those who wait are served first come, first served, and a claim that does not wait takes only what they leave.
+//! A COUNT above 1 answers with what is due, not when COUNT is reached. A queue that is paused, or at its `max-leased`, keeps
+//! its waiters waiting. In MULTI and in a script nothing waits. A job whose waiter is gone before it was told goes back with
+//! its old due time, and nothing is counted. [Waiting, and your client library](../workers.md#waiting-and-your-client-library)
+//! says what to set in yours.
 //!
-//! O(M log N) for M jobs claimed from a queue of N.
+//! # Reply
+//!
+//! An array of jobs; empty where none is due, or the wait ran out. Each job is an array:
+//!
+//! | | |
+//! | --- | --- |
+//! | receipt | names this claim of this job, for ACK, RETRY, RELEASE, FAIL and EXTEND |
+//! | payload | byte for byte |
+//! | id | of the job |
+//! | attempt | an integer: 1 + failures + leases that ran out |
+//! | lease-ms | an integer: how long the lease runs |
+//! | retries-left | an integer: how many more failures the job survives |
+//!
+//! Later versions may add fields at the end. One reply carries at most 8 MiB of payload; a single larger job passes alone.
+//!
+//! The **receipt** names this claim of this job, and no other one: not the next, and not the one that a new primary makes
+//! after a failover lost this. It is at most 160 bytes of visible ASCII without quotes or backslash; do not look into it.
+//! ACK, RETRY, RELEASE and FAIL use it up; EXTEND does not.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDISABLED` | `dq.enabled` is no |
+//! | `UNBLOCKED` | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node, the cluster is down for this node, or somebody sent CLIENT UNBLOCK … ERROR. Ask again |
+//! | `NOREPLICAS`, `MISCONF` | the server refuses writes: too few replicas, or a failed save |
+//! | `ERR` | an option is unknown, given twice or out of its range |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing: no job is leased.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH mail '{"to":"ann@example.com"}' DELAY 2s
+//! "8yTJvrLpJiq"
+//! 127.0.0.1:6380> DQ.CLAIM mail
+//! (empty array)
+//! 127.0.0.1:6380> DQ.CLAIM mail BLOCK 5000
+//! 1) 1) "8yTJvrLpJiq:1.k3f"
+//!    2) "{\"to\":\"ann@example.com\"}"
+//!    3) "8yTJvrLpJiq"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! (2.00s)
+//! 127.0.0.1:6380> DQ.ACK mail 8yTJvrLpJiq:1.k3f
+//! (integer) 1
+//! ```
+//!
+//! Many at once, for a minute:
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH calls RETRIES 3 PAYLOADS 'one' 'two'
+//! 1) "8yTJw0W6G80"
+//! 2) "8yTJw0W6G81"
+//! 127.0.0.1:6380> DQ.CLAIM calls COUNT 10 LEASE 1m
+//! 1) 1) "8yTJw0W6G80:1.k3f"
+//!    2) "one"
+//!    3) "8yTJw0W6G80"
+//!    4) (integer) 1
+//!    5) (integer) 60000
+//!    6) (integer) 3
+//! 2) 1) "8yTJw0W6G81:1.k3f"
+//!    2) "two"
+//!    3) "8yTJw0W6G81"
+//!    4) (integer) 1
+//!    5) (integer) 60000
+//!    6) (integer) 3
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.MCLAIM](mclaim.md) for several queues, [DQ.ACK](ack.md), [DQ.EXTEND](extend.md), [DQ.RETRY](retry.md),
+//! [DQ.RELEASE](release.md), [DQ.FAIL](fail.md).
 
 use super::options::{lease, queue, MAX_LIST};
 use super::push::LEASE_ARG;

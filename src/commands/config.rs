@@ -1,28 +1,80 @@
-//! `DQ.CONFIG queue GET [field] | SET field value [field value ...] | RESET field [field ...]`
+//! ```text
+//! DQ.CONFIG queue GET [field]
+//! DQ.CONFIG queue SET field value [field value ...]
+//! DQ.CONFIG queue RESET field [field ...]
+//! ```
 //!
-//! The settings of one queue, which count over the server's. They are kept with the queue, over restarts and failovers.
+//! The settings of one queue, which count over the server's. They are kept with the queue, in its header: over restarts and
+//! failovers, on every replica, and when the queue is empty. [DQ.DROP](drop.md) takes them away.
 //!
-//! * `GET`: an array of rows, one for the field or one for each, `[field, value, source]`; later versions only append.
-//!   The value is the one that counts. Its source is `queue` where the queue has its own, `server` where that of the
-//!   server counts, and `invalid` where it does because what the header holds is no value: somebody wrote it there.
-//! * `SET`: gives the queue values of its own, all or none, and answers OK. A queue that is not there is made. A value
-//!   that is the same as the server's is kept too: it stays when the server's changes.
-//! * `RESET`: lets the server's values count again, and answers how many the queue had of its own.
+//! # Options
 //!
-//! The fields, each as the server's setting `dq.…` of that name: `lease`, `max-retries`, `max-lapses`, `backoff-base`,
-//! `backoff-cap`, `backoff-jitter`, `max-delay`, `max-payload`, `max-length`, `max-error`, `far-horizon`, `far-alarm`,
-//! `stale-after`, `stale-policy`, `dead-max`, `dead-max-age`, `id-keep`. And one that only a queue has:
+//! | | |
+//! | --- | --- |
+//! | `GET` | shows one field, or all |
+//! | `SET` | gives the queue values of its own, all or none. A queue that is not there is made. A value that is the same as the server's is kept too, and stays when the server's changes |
+//! | `RESET` | lets the server's values count again |
 //!
-//! * `max-leased`: no more jobs than that are leased at once, 0 to 1,000,000,000,000; 0, the default, for any number.
-//!   CLAIM gives fewer, and those who wait go on waiting until ACK or whatever else ends a lease makes room. A late
-//!   EXTEND takes its lease back all the same.
+//! | field | |
+//! | --- | --- |
+//! | `lease` | how long a claim holds a job; never longer than `dq.max-lease` |
+//! | `max-retries`, `max-lapses` | failures that a job survives; leases that ran out, at which it is dead |
+//! | `backoff-base`, `backoff-cap`, `backoff-jitter` | the waits after failures |
+//! | `max-delay`, `max-payload`, `max-length` | what is over them is refused: `DQDELAY`, `DQSIZE`, `DQFULL` |
+//! | `max-leased` | jobs leased at once, 0 to 1,000,000,000,000; 0, the default: any number. The server has no such setting |
+//! | `max-error` | what is kept of ERROR and of STACK |
+//! | `far-horizon`, `far-alarm` | which jobs are far, and how many raise the alarm |
+//! | `stale-after`, `stale-policy` | which jobs are stale, and what becomes of them |
+//! | `dead-max`, `dead-max-age` | how many dead letters are kept, and how long |
+//! | `id-keep` | how long an ID stays taken after its push |
 //!
-//! A value counts at the moment of use, for jobs that are there too, unless the job brought its own. An empty queue with
-//! settings stays: `dq.idle-queue-ttl` does not count.
+//! Their ranges and defaults are those of the [server's settings](../settings.md) of the same names. The other settings are
+//! the server's alone. A value counts at the moment of use, for jobs that are there too, unless the job brought its own.
 //!
-//! Errors: `READONLY`, for GET too; `WRONGTYPE`.
+//! **`max-leased`** keeps what your handlers call from being asked by too many at once: CLAIM answers fewer jobs, and those
+//! who wait go on waiting until an ACK, or whatever else ends a lease, makes room; then the first in line has its job at
+//! once. A queue without room is behind, not stale. A smaller value than there are leases takes none away, and a late EXTEND
+//! takes its lease back all the same.
 //!
-//! O(M) for M fields.
+//! # Reply
+//!
+//! GET answers an array of rows, one for the field or one for each: `[field, value, source]`; later versions may add to a row.
+//! The value is the one that counts. Its source is `queue` where the queue has its own, `server` where that of the server
+//! counts, and `invalid` where it does because somebody wrote something into the header that is no value.
+//!
+//! SET answers OK. RESET answers how many of the fields the queue had of its own, an integer.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `READONLY` | this is a replica; GET is refused there, too. HGETALL of the queue's name shows what it has of its own |
+//! | `ERR` | no such field, a field that is named twice, or a value out of its range; the text names the range |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing: no field is set.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.CONFIG faxes SET max-length 1000 stale-policy keep
+//! OK
+//! 127.0.0.1:6380> DQ.CONFIG faxes GET max-length
+//! 1) 1) "max-length"
+//!    2) "1000"
+//!    3) "queue"
+//! 127.0.0.1:6380> DQ.CONFIG faxes GET lease
+//! 1) 1) "lease"
+//!    2) "30s"
+//!    3) "server"
+//! 127.0.0.1:6380> DQ.CONFIG faxes SET max-leased 5 lease 31d
+//! (error) ERR lease must be a duration from 1ms to 30d: a whole number of ms, which ms, s, m, h or d may follow
+//! 127.0.0.1:6380> DQ.CONFIG faxes RESET max-length stale-policy
+//! (integer) 2
+//! ```
+//!
+//! # See also
+//!
+//! [Settings](../settings.md).
 
 use super::options::queue;
 use crate::core::args::{is, missing_value, printable, repeated_option, unknown_option, ArgError, Cursor};

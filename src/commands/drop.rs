@@ -1,13 +1,49 @@
-//! `DQ.DROP queue [FORCE]`
+//! ```text
+//! DQ.DROP queue [FORCE]
+//! ```
 //!
-//! Removes the whole queue in one step: jobs, dead letters, ids that are taken, PAUSE. The memory is freed in the
-//! background. Answers how many jobs and dead letters went; 0 where there was no such queue. Refused while jobs are
-//! leased, unless `FORCE` is given: then workers find their receipts stale. Clients that wait for the queue go on
-//! waiting, and what STATS counts goes on.
+//! Removes the whole queue in one step, whatever its size: jobs, dead letters, ids that are taken, PAUSE, its settings. The
+//! memory is freed in the background. Clients that wait for the queue go on waiting, and what DQ.STATS counts goes on.
 //!
-//! Errors: `READONLY`, `WRONGTYPE`; jobs that are leased.
+//! # Options
 //!
-//! O(1), and O(N) for N entries in the background.
+//! | option | |
+//! | --- | --- |
+//! | `FORCE` | also where jobs are leased: their receipts are stale then |
+//!
+//! # Reply
+//!
+//! How many jobs and dead letters went, an integer; 0 where there was no such queue.
+//!
+//! # Errors
+//!
+//! `ERR` while jobs are leased and FORCE is not given, and [those of every command](README.md#errors). An error changed
+//! nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH bills PAYLOADS 'may' 'june'
+//! 1) "8yTJw3gt1MW"
+//! 2) "8yTJw3gt1MX"
+//! 127.0.0.1:6380> DQ.CLAIM bills
+//! 1) 1) "8yTJw3gt1MW:1.k3f"
+//!    2) "may"
+//!    3) "8yTJw3gt1MW"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.DROP bills
+//! (error) ERR 1 job of the queue is leased; FORCE drops it all the same
+//! 127.0.0.1:6380> DQ.DROP bills FORCE
+//! (integer) 2
+//! 127.0.0.1:6380> DQ.DROP bills
+//! (integer) 0
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PURGE](purge.md), [DQ.CANCEL](cancel.md).
 
 use super::options::queue;
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};

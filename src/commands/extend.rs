@@ -1,12 +1,52 @@
-//! `DQ.EXTEND queue ms receipt [receipt ...]`
+//! ```text
+//! DQ.EXTEND queue ms receipt [receipt ...]
+//! ```
 //!
-//! Makes the leases of up to 1,000 receipts end `ms` from now (1 to `dq.max-lease`) and answers an array: the ms now
-//! left of each lease, -1 where the receipt is stale. A receipt whose lease ran out, but whose job nobody has claimed
-//! since, takes the lease back, and the lapse is not counted.
+//! Lets the leases of 1 to 1,000 receipts end `ms` from now: for a handler that needs longer than the lease. It sets the
+//! end, and adds nothing to it, so it can shorten a lease too. A worker that extends at each third of its lease keeps a job
+//! for hours, and when it dies the job comes back within the lease. A receipt whose lease ran out, but whose job nobody has
+//! claimed since, takes the lease back, and the lapse is not counted.
 //!
-//! Errors: `READONLY`, `WRONGTYPE`; a text that is no receipt.
+//! # Options
 //!
-//! O(M log N) for M receipts in a queue of N.
+//! | option | range | |
+//! | --- | --- | --- |
+//! | `ms` | 1 ms to `dq.max-lease` (12 h) | until the leases end |
+//!
+//! # Reply
+//!
+//! An array of integers in the order of the receipts: the ms now left of each lease, -1 where the receipt is stale.
+//!
+//! # Errors
+//!
+//! `ERR` where a text is no receipt, there are more than 1,000, or `ms` is out of its range; and
+//! [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH films 'to be cut'
+//! "8yTJw5BwdH6"
+//! 127.0.0.1:6380> DQ.CLAIM films
+//! 1) 1) "8yTJw5BwdH6:1.k3f"
+//!    2) "to be cut"
+//!    3) "8yTJw5BwdH6"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.EXTEND films 5m 8yTJw5BwdH6:1.k3f
+//! 1) (integer) 300000
+//! 127.0.0.1:6380> DQ.ACK films 8yTJw5BwdH6:1.k3f
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.EXTEND films 5m 8yTJw5BwdH6:1.k3f
+//! 1) (integer) -1
+//! 127.0.0.1:6380> DQ.EXTEND films 13h 8yTJw5BwdH6:1.k3f
+//! (error) ERR ms must be a duration from 1 to 43200000 ms: a whole number, which ms, s, m, h or d may follow
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.CLAIM](claim.md), [A worker that lasts](../workers.md#a-worker-that-lasts).
 
 use super::options::{lease, queue, receipts};
 use crate::core::args::Cursor;

@@ -1,15 +1,76 @@
-//! `DQ.GET queue id`
+//! ```text
+//! DQ.GET queue id
+//! ```
 //!
-//! The live job of that id, else its dead letter, else nil. A map: `id`; `state` (`ready`, `delayed`, `leased`, `dead`,
-//! or `lost` where no index has it, which DQ.CHECK tells of); `payload`; `attempt`, the number of its next or current
-//! claim as workers count; `failures`; `lapses`; `releases`; `claims` that ended; `retries-left`; the values that rule
-//! it: `retries`, `lease-ms`, `backoff-base-ms`, `backoff-cap-ms`; `pushed-at` (nil where the id does not tell). Then by
-//! its state `due-at`, `lease-ends-at`, or `died-at` and `reason` (`failed`, `retries-exhausted`, `lease-expired`,
-//! `stale`). Then `error` and `stack`, where there are any. All times are queue time in ms.
+//! Shows one job: the live one of that id, else its dead letter. It changes nothing and claims nothing.
 //!
-//! Errors: `WRONGTYPE`; a record that cannot be read.
+//! # Reply
 //!
-//! O(log N) with N jobs in the queue.
+//! Nil where there is neither. Else a map (an array of names and values in RESP2):
+//!
+//! | field | |
+//! | --- | --- |
+//! | `id` | |
+//! | `state` | `ready`, `delayed`, `leased` or `dead`; `lost` where no index has the job, which [DQ.CHECK](check.md) tells of |
+//! | `payload` | byte for byte |
+//! | `attempt` | the number of its current or next claim, as workers count |
+//! | `failures`, `lapses`, `releases`, `claims` | RETRYs, leases that ran out, RELEASEs, claims that ended |
+//! | `retries-left` | how many more failures it survives |
+//! | `retries`, `lease-ms`, `backoff-base-ms`, `backoff-cap-ms` | what rules it: its own value, else the queue's, else the server's |
+//! | `pushed-at` | Unix time in ms; nil where the id does not tell |
+//! | `due-at`, `lease-ends-at` or `died-at` | Unix time in ms, by its state |
+//! | `reason` | of a dead letter: `failed`, `retries-exhausted`, `lease-expired`, `stale` |
+//! | `error`, `stack` | where there are any |
+//!
+//! Times are [queue time](../concepts.md#the-clock), which is that of the server's clock unless somebody set it.
+//!
+//! # Errors
+//!
+//! `ERR` where the record cannot be read, and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH mail 'to ann' ID welcome:ann DELAY 10m
+//! "welcome:ann"
+//! 127.0.0.1:6380> DQ.GET mail welcome:ann
+//!  1) "id"
+//!  2) "welcome:ann"
+//!  3) "state"
+//!  4) "delayed"
+//!  5) "payload"
+//!  6) "to ann"
+//!  7) "attempt"
+//!  8) (integer) 1
+//!  9) "failures"
+//! 10) (integer) 0
+//! 11) "lapses"
+//! 12) (integer) 0
+//! 13) "releases"
+//! 14) (integer) 0
+//! 15) "claims"
+//! 16) (integer) 0
+//! 17) "retries-left"
+//! 18) (integer) 300
+//! 19) "retries"
+//! 20) (integer) 300
+//! 21) "lease-ms"
+//! 22) (integer) 30000
+//! 23) "backoff-base-ms"
+//! 24) (integer) 1000
+//! 25) "backoff-cap-ms"
+//! 26) (integer) 300000
+//! 27) "pushed-at"
+//! 28) (integer) 1796012448178
+//! 29) "due-at"
+//! 30) (integer) 1796013048179
+//! 127.0.0.1:6380> DQ.GET mail welcome:bob
+//! (nil)
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PEEK](peek.md) for many, [DQ.STATS](stats.md).
 
 use super::options::queue;
 use crate::core::args::{unknown_option, ArgError, Cursor};

@@ -1,18 +1,56 @@
-//! `DQ.MCLAIM numqueues queue [queue ...] [COUNT n] [LEASE ms] [BLOCK ms] [ORDER strict|rotate]`
+//! ```text
+//! DQ.MCLAIM numqueues queue [queue ...] [COUNT n] [LEASE ms] [BLOCK ms] [ORDER strict|rotate]
+//! ```
 //!
-//! [DQ.CLAIM](super::claim) from the first of up to 1,000 queues that has due jobs. All jobs of one answer are of one
-//! queue, whose name is appended to each: `[receipt, payload, id, attempt, lease-ms, retries-left, queue]`.
+//! [DQ.CLAIM](claim.md) from the first of up to 1,000 queues that has due jobs. All jobs of one answer are of one queue.
+//! With `ORDER strict` that makes priorities.
 //!
-//! * `ORDER strict` (the default): the queues are looked at in the order given, so the first is served before the
-//!   others. `rotate`: beginning behind the one that gave jobs last to a call that named the same queue first, so that
-//!   none starves.
+//! # Options
 //!
-//! With `BLOCK` it waits in the line of every queue and is served from the first that has a job for it. In a cluster all
-//! queues are of one slot.
+//! COUNT, LEASE and BLOCK are those of [DQ.CLAIM](claim.md), and
 //!
-//! Errors: as for CLAIM; a `numqueues` that is not the number of queues; a queue that is named twice.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `numqueues` | 1 to 1,000 | | how many queues follow |
+//! | `ORDER` | `strict`, `rotate` | `strict` | `strict` looks at the queues in the order given, so that the first goes before the others. `rotate` begins behind the one that gave jobs last to a call that named the same queue first, so that none starves |
 //!
-//! O(K + M log N) for M jobs claimed from one of K queues, of N jobs.
+//! With BLOCK it waits in the line of every queue, and is served from the first that has a job for it. In a cluster all
+//! queues must be in one slot: give them one hash tag.
+//!
+//! # Reply
+//!
+//! The array of DQ.CLAIM, with the name of the queue at the end of each job:
+//! `[receipt, payload, id, attempt, lease-ms, retries-left, queue]`.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `ERR` | `numqueues` is not the number of queues, or a queue is named twice |
+//! | `CROSSSLOT` | in a cluster: the queues are in more than one slot |
+//!
+//! and those of [DQ.CLAIM](claim.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH later 'can wait'
+//! "8yTJw9l2gls"
+//! 127.0.0.1:6380> DQ.MCLAIM 2 urgent later BLOCK 1500
+//! 1) 1) "8yTJw9l2gls:1.k3f"
+//!    2) "can wait"
+//!    3) "8yTJw9l2gls"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//!    7) "later"
+//! 127.0.0.1:6380> DQ.MCLAIM 2 urgent
+//! (error) ERR numqueues is 2, but only 1 queues follow
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.CLAIM](claim.md).
 
 use super::claim::{reply_job, ClaimOptions, BLOCK_ARG, COUNT_ARG, JOB_FIELDS};
 use super::options::{queue, MAX_LIST};

@@ -1,18 +1,62 @@
-//! `DQ.MPUSH queue [KEEP ms] [NX] [REPLACE] [DELAY ms | AT unix-ms] [RETRIES n] [LEASE ms] [BACKOFF base cap]
-//! PAYLOADS payload [payload ...] | JOBS id delay payload [id delay payload ...]`
+//! ```text
+//! DQ.MPUSH queue [KEEP ms] [NX] [REPLACE] [DELAY ms | AT unix-ms]
+//!          [RETRIES n] [LEASE ms] [BACKOFF base cap]
+//!          PAYLOADS payload [payload ...] | JOBS id delay payload [id delay payload ...]
+//! ```
 //!
-//! Puts up to 10,000 jobs into the queue, all or none, and answers the array of their ids in the same order. The
-//! options are those of [DQ.PUSH](super::push) and hold for every job.
+//! Puts 1 to 10,000 jobs into the queue, all or none, and answers their ids in the same order. It costs the server less
+//! than one push for each.
 //!
-//! * `PAYLOADS`: jobs that differ in their payload only.
-//! * `JOBS`: each with its own id, or an empty one for the server's, and its own delay, so DELAY and AT are refused.
-//!   KEEP, NX and REPLACE act on the callers' ids, and mean nothing with PAYLOADS.
+//! # Options
 //!
-//! One call carries at most 8 MiB of payload; a single larger job passes alone.
+//! | option | |
+//! | --- | --- |
+//! | `PAYLOADS payload …` | jobs that differ in their payload only |
+//! | `JOBS id delay payload …` | each job with its own id, or an empty one (`''`) for the server's, and its own delay |
 //!
-//! Errors: `DQDELAY`, `DQSIZE`, `DQFULL`, `OOM`, `READONLY`, `WRONGTYPE`.
+//! One of the two comes last: all that follows it are jobs. The options before it are those of [DQ.PUSH](push.md) but ID,
+//! with the same ranges and defaults, and hold for every job. With PAYLOADS, KEEP, NX and REPLACE are refused, since they act
+//! on callers' ids. With JOBS, DELAY and AT are refused, since each job has its own delay.
 //!
-//! O(M log N) for M jobs into a queue of N.
+//! One call carries at most 8 MiB (8,388,608 bytes) of payload; a single larger job passes alone, up to `max-payload`.
+//!
+//! # Reply
+//!
+//! An array of the ids. A duplicate has its id there, or nil with NX.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDELAY` | a delay is over `max-delay` |
+//! | `DQSIZE` | a payload is over `max-payload`, or all together are over 8 MiB |
+//! | `DQFULL` | with these jobs the queue would be over `max-length` |
+//! | `OOM` | the server is at `maxmemory` |
+//! | `ERR` | no jobs or more than 10,000, JOBS not in threes, an option that does not go with PAYLOADS or JOBS; the text says which |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing: none of the jobs is in.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH bills DELAY 1m PAYLOADS 'may' 'june'
+//! 1) "8yTJwCajdOy"
+//! 2) "8yTJwCajdOz"
+//! 127.0.0.1:6380> DQ.MPUSH bills JOBS bill-8 1h 'july' '' 2h 'august'
+//! 1) "bill-8"
+//! 2) "8yTJwCb1EX3"
+//! 127.0.0.1:6380> DQ.MPUSH bills NX JOBS bill-8 1h 'july' bill-9 1h 'september'
+//! 1) (nil)
+//! 2) "bill-9"
+//! 127.0.0.1:6380> DQ.MPUSH bills JOBS bill-10 1h 'october' bill-11 8d 'november'
+//! (error) DQDELAY DELAY must be a duration from 0 to 604800000 ms: a whole number, which ms, s, m, h or d may follow
+//! 127.0.0.1:6380> DQ.GET bills bill-10
+//! (nil)
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PUSH](push.md).
 
 use super::options::{caller_id, delay_of_job, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
 use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};

@@ -1,12 +1,42 @@
-//! `DQ.PAUSE queue`
+//! ```text
+//! DQ.PAUSE queue
+//! ```
 //!
-//! Stops the claims of the queue until DQ.RESUME, and answers OK: CLAIM answers empty, and those who wait go on
-//! waiting. All else goes on: PUSH, ACK, RETRY, leases that end. It is kept with the queue, over restarts and failovers.
-//! A queue that is not there is made. Nothing becomes stale while it is paused.
+//! Stops the claims of the queue until [DQ.RESUME](resume.md): CLAIM answers empty, and those who wait go on waiting. All else
+//! goes on: PUSH, ACK, RETRY, leases that end. It is kept with the queue, over restarts and failovers; a queue that is not
+//! there is made. No job becomes stale by the time in which its queue was paused.
 //!
-//! Errors: `READONLY`, `WRONGTYPE`.
+//! # Reply
 //!
-//! O(1).
+//! OK, also where the queue was paused already.
+//!
+//! # Errors
+//!
+//! [Those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PAUSE faxes
+//! OK
+//! 127.0.0.1:6380> DQ.PUSH faxes 'to press'
+//! "8yTJwE2sNOa"
+//! 127.0.0.1:6380> DQ.CLAIM faxes
+//! (empty array)
+//! 127.0.0.1:6380> DQ.RESUME faxes
+//! OK
+//! 127.0.0.1:6380> DQ.CLAIM faxes
+//! 1) 1) "8yTJwE2sNOa:1.k3f"
+//!    2) "to press"
+//!    3) "8yTJwE2sNOa"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.RESUME](resume.md), [DQ.CONFIG](config.md) `max-leased` to slow a queue down instead.
 
 use super::options::only_queue;
 use crate::engine;

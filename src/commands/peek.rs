@@ -1,20 +1,80 @@
-//! `DQ.PEEK queue [STATE ready|delayed|leased|dead] [COUNT n] [AFTER cursor]`
+//! ```text
+//! DQ.PEEK queue [STATE ready|delayed|leased|dead] [COUNT n] [AFTER cursor]
+//! ```
 //!
-//! A page of jobs: an array of the cursor for the next page, `0` where there is none, and an array of up to `COUNT`
-//! jobs (10, at most 1,000), each the map of DQ.GET. Changes nothing, and no job is claimed.
+//! Shows a page of jobs. It changes nothing and claims nothing.
 //!
-//! * `STATE`: the jobs of one state, in the order of the time at which they are due, their lease ends, or they died,
-//!   and then of their ids. Without it, those that claims come to: the ready and then the delayed ones.
-//! * `AFTER cursor`: goes on where the page with this cursor ended, whatever was added or taken meanwhile; `0` begins
-//!   anew. A job that moves behind the cursor meanwhile comes again, one that moves before it does not come.
+//! # Options
 //!
-//! One reply carries at most 8 MiB of records; a single larger job passes alone. An entry without a job that can be
-//! read counts, and is left out: DQ.CHECK tells of it. A page is written in one step: some 3 µs a job, 4 ms for 1,000,
-//! in which the server serves nobody else.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `STATE` | `ready`, `delayed`, `leased`, `dead` | the ready and then the delayed ones, as claims come to them | the jobs of one state, in the order in which they are due, their leases end, or they died, and then of their ids |
+//! | `COUNT n` | 1 to 1,000 | 10 | at most so many |
+//! | `AFTER cursor` | what the page before gave; 0 begins anew | 0 | goes on behind that page, whatever came or went meanwhile |
 //!
-//! Errors: `WRONGTYPE`; a text that is no cursor.
+//! A job that moves behind the cursor meanwhile comes again, one that moves before it does not come. One reply carries at
+//! most 8 MiB of records; a single larger job passes alone. An entry without a job that can be read counts, and is left out:
+//! [DQ.CHECK](check.md) tells of it.
 //!
-//! O(log² N + M) for M jobs of a queue of N.
+//! A page is written in one step: some 3 µs a job, so 4 ms for one of 1,000, in which the server serves nobody else. Where
+//! other clients are in a hurry, ask for 200.
+//!
+//! # Reply
+//!
+//! An array of two: the cursor for the next page, `0` where there is none, and an array of jobs, each the map of
+//! [DQ.GET](get.md).
+//!
+//! # Errors
+//!
+//! `ERR` where AFTER is no cursor that DQ.PEEK gave, or an option is unknown, given twice or out of its range; and
+//! [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH mail DELAY 1h PAYLOADS 'one' 'two'
+//! 1) "8yTJwFU0HiK"
+//! 2) "8yTJwFU0HiL"
+//! 127.0.0.1:6380> DQ.PEEK mail STATE delayed COUNT 1
+//! 1) "1796016049756:8yTJwFU0HiK"
+//! 2) 1)  1) "id"
+//!        2) "8yTJwFU0HiK"
+//!        3) "state"
+//!        4) "delayed"
+//!        5) "payload"
+//!        6) "one"
+//!        7) "attempt"
+//!        8) (integer) 1
+//!        9) "failures"
+//!       10) (integer) 0
+//!       11) "lapses"
+//!       12) (integer) 0
+//!       13) "releases"
+//!       14) (integer) 0
+//!       15) "claims"
+//!       16) (integer) 0
+//!       17) "retries-left"
+//!       18) (integer) 300
+//!       19) "retries"
+//!       20) (integer) 300
+//!       21) "lease-ms"
+//!       22) (integer) 30000
+//!       23) "backoff-base-ms"
+//!       24) (integer) 1000
+//!       25) "backoff-cap-ms"
+//!       26) (integer) 300000
+//!       27) "pushed-at"
+//!       28) (integer) 1796012449755
+//!       29) "due-at"
+//!       30) (integer) 1796016049756
+//! 127.0.0.1:6380> DQ.PEEK mail STATE dead
+//! 1) "0"
+//! 2) (empty array)
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.GET](get.md), [DQ.CANCEL](cancel.md), [DQ.REPLAY](replay.md).
 
 use super::claim::COUNT_ARG;
 use super::get::reply_job;

@@ -1,16 +1,49 @@
-//! `DQ.PURGE queue STATE ready|delayed|leased|dead [ready|delayed|leased|dead ...]`
+//! ```text
+//! DQ.PURGE queue STATE ready|delayed|leased|dead [ready|delayed|leased|dead ...]
+//! ```
 //!
-//! Takes all jobs out for good that are in one of the states now, and answers how many it will remove. Their ids are
-//! free as they go. A worker that holds a purged job finds its receipt stale.
+//! Takes all jobs out for good that are in one of these states now. Their ids are free as they go. A worker that holds such
+//! a job finds its receipt stale.
 //!
-//! Of a state with more than 1,000 jobs the first 1,000 go at once and the rest in slices, while the server serves
-//! others; `purging` in STATS says how many are left. What comes into the state meanwhile stays, and so does a job that
-//! leaves it before its turn: one that is claimed, or whose lease ends. A further PURGE of the state begins anew. A
-//! restart, a failover or `dq.enabled no` ends it where it is, and asking again goes on.
+//! The first 1,000 of a state go at once, the rest [in slices](README.md#very-many-jobs). A job that leaves the state before
+//! its turn, because it is claimed, say, or its lease ends, stays; so does what comes into the state meanwhile.
 //!
-//! Errors: `DQDISABLED`, `READONLY`, `WRONGTYPE`.
+//! # Options
 //!
-//! O(N log N) for N jobs, in slices.
+//! | option | |
+//! | --- | --- |
+//! | `STATE` | one to four of `ready`, `delayed`, `leased`, `dead`, each once |
+//!
+//! # Reply
+//!
+//! How many it will remove, an integer. `purging` in DQ.STATS says how many are still to be looked at.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDISABLED` | `dq.enabled` is no |
+//! | `ERR` | STATE is missing, or names something else, or names a state twice |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH bills DELAY 1h PAYLOADS 'may' 'june'
+//! 1) "8yTJwGtj1Wq"
+//! 2) "8yTJwGtj1Wr"
+//! 127.0.0.1:6380> DQ.PUSH bills 'july'
+//! "8yTJwGu0ceu"
+//! 127.0.0.1:6380> DQ.PURGE bills STATE delayed dead
+//! (integer) 2
+//! 127.0.0.1:6380> DQ.PURGE bills STATE all
+//! (error) ERR STATE must be ready, delayed, leased or dead, not 'all'
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.CANCEL](cancel.md) by ids, [DQ.DROP](drop.md) for the whole queue.
 
 use super::options::{queue, state};
 use super::peek::STATES;

@@ -1,21 +1,83 @@
-//! `DQ.PUSH queue payload [ID id [KEEP ms] [NX] [REPLACE]] [DELAY ms | AT unix-ms] [RETRIES n] [LEASE ms]
-//! [BACKOFF base cap]`
+//! ```text
+//! DQ.PUSH queue payload [ID id [KEEP ms] [NX] [REPLACE]] [DELAY ms | AT unix-ms]
+//!         [RETRIES n] [LEASE ms] [BACKOFF base cap]
+//! ```
 //!
-//! Puts one job into the queue and answers its id. The job can be claimed when its delay is over, at once where none
-//! is given.
+//! Puts one job into the queue and answers its id. Workers can claim it when its delay is over; without DELAY or AT, at
+//! once. A queue that is not there is made. The payload is kept byte for byte.
 //!
-//! * `DELAY ms`: from now, 0 to `max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
-//! * `RETRIES n`: failures that the job survives, 0 to 1,000,000; else `max-retries`.
-//! * `LEASE ms`: how long a claim holds the job, 1 to `dq.max-lease`; else `lease`.
-//! * `BACKOFF base cap`: the wait after the first failure and the longest one, 1 ms to 30 d each.
-//! * `ID id`: the caller's own id, 1 to 128 bytes of visible ASCII. Pushing twice makes one job: the id is taken while
-//!   the job is due or leased and for `KEEP` (0 to 30 d; `id-keep`) after the push. A duplicate changes nothing and
-//!   answers the id, or nil with `NX`. With `REPLACE`, a job that is still due takes the new payload, time and options
-//!   and counts from zero; a leased one does not.
+//! # Options
 //!
-//! Errors: `DQDELAY`, `DQSIZE`, `DQFULL`, `OOM`, `READONLY`, `WRONGTYPE`.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `DELAY ms` | 0 to `max-delay` (7 d) | 0 | from now |
+//! | `AT unix-ms` | from 100000000000 on, and at most `max-delay` from now | | by the server's clock; a time in the past means now; a number that looks like seconds is refused |
+//! | `RETRIES n` | 0 to 1,000,000 | `max-retries` (300) | how many failures the job survives |
+//! | `LEASE ms` | 1 ms to `dq.max-lease` (12 h) | `lease` (30 s) | how long a claim holds the job |
+//! | `BACKOFF base cap` | 1 ms to 30 d each, the cap not below the base | `backoff-base` (1 s), `backoff-cap` (5 m) | the wait after the first failure, and the longest wait |
+//! | `ID id` | 1 to 128 bytes of visible ASCII | the server's: 11 letters and digits | the caller's own id |
+//! | `KEEP ms` | 0 to 30 d | `id-keep` (5 m) | how long the id stays taken after this push; needs ID |
+//! | `NX` | | | a duplicate is answered with nil; needs ID |
+//! | `REPLACE` | | | a duplicate takes the place of the job that is due; needs ID |
 //!
-//! O(log N) with N jobs in the queue.
+//! **With `ID`, pushing twice makes one job**, so a producer that got no answer can send the push again. The id is taken
+//! while the job is due or leased, and for KEEP after the push if that is longer. While it is taken, a push of the same id
+//! changes nothing and answers the id, or nil with NX. With REPLACE, a job that is still due takes the new payload, time and
+//! options, and counts from zero; a leased one stays as it is. A job that becomes a dead letter, or is cancelled or purged,
+//! gives its id free at once.
+//!
+//! # Reply
+//!
+//! The id as a bulk string; nil for a duplicate where NX was given.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDELAY` | the delay, or the time of AT, is more than `max-delay` from now |
+//! | `DQSIZE` | the payload is over `max-payload` (1 MiB) |
+//! | `DQFULL` | the queue holds `max-length` due and leased jobs already |
+//! | `OOM` | the server is at `maxmemory` |
+//! | `ERR` | an option is unknown, given twice or out of its range, both DELAY and AT are given, KEEP, NX or REPLACE without ID, or the queue's name is none; the text says which |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH mail '{"to":"ann@example.com"}' DELAY 3s
+//! "8yTJxEoxvM0"
+//! 127.0.0.1:6380> DQ.CLAIM mail
+//! (empty array)
+//! ```
+//!
+//! An ID of one's own:
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH bills 'march' ID bill-7 DELAY 1h RETRIES 3
+//! "bill-7"
+//! 127.0.0.1:6380> DQ.PUSH bills 'march' ID bill-7
+//! "bill-7"
+//! 127.0.0.1:6380> DQ.PUSH bills 'march' ID bill-7 NX
+//! (nil)
+//! 127.0.0.1:6380> DQ.PUSH bills 'march, corrected' ID bill-7 REPLACE DELAY 30m
+//! "bill-7"
+//! ```
+//!
+//! What is refused:
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH bills 'april' DELAY 8d
+//! (error) DQDELAY DELAY must be a duration from 0 to 604800000 ms: a whole number, which ms, s, m, h or d may follow
+//! 127.0.0.1:6380> DQ.PUSH bills 'april' AT 1790000000
+//! (error) ERR AT must be Unix time in ms, at least 100000000000: this one looks like seconds
+//! 127.0.0.1:6380> DQ.PUSH bills 'april' KEEP 1h
+//! (error) ERR KEEP needs ID
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.MPUSH](mpush.md) for many jobs at once, [DQ.CLAIM](claim.md), [DQ.RESCHEDULE](reschedule.md), [DQ.CANCEL](cancel.md).
 
 use super::options::{caller_id, queue, JobOptions};
 use crate::core::args::{is, unknown_option, Cursor, Once};

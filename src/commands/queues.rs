@@ -1,19 +1,65 @@
-//! `DQ.QUEUES [MATCH pattern]`
+//! ```text
+//! DQ.QUEUES [MATCH pattern]
+//! ```
 //!
-//! The queues of the selected database on this node, in the order of their names: an array, each `[name, ready, delayed,
-//! leased, dead, waiting, paused]`; later versions only append. `waiting`: clients that wait; `paused`: 1 or 0.
+//! The queues of the selected database on this server, in the order of their names.
 //!
-//! * `MATCH pattern`: only names that match it, as in KEYS: `*`, `?`, `[a-z]`, `[^a]`, a backslash before what stands for
-//!   itself.
+//! # Options
 //!
-//! It names no key: like KEYS, it shows names to which a user has no access. Of more than 1,000 queues the caller waits
+//! | option | |
+//! | --- | --- |
+//! | `MATCH pattern` | only names that match it, as in KEYS: `*`, `?`, `[a-z]`, `[^a]`, a backslash before what stands for itself |
+//!
+//! It names no key, so like KEYS it shows names to which a user has no access. Of more than 1,000 queues the caller waits
 //! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. A
-//! replica, and a primary that is still looking for its queues, go through all keys of the database for it. The answer
-//! is written in one step: some 0.15 ms for 1,000 queues.
+//! replica, and a primary that is still looking for its queues, go through all keys of the database for it. The answer is
+//! written in one step: some 0.15 ms for 1,000 queues.
 //!
-//! Errors: `UNBLOCKED` where the server gave the walk up.
+//! # Reply
 //!
-//! O(N log M) for N queues of up to M jobs.
+//! An array, each entry `[name, ready, delayed, leased, dead, waiting, paused]`, the name a string and the rest integers;
+//! later versions may add to an entry. `waiting`: clients that wait; `paused`: 1 or 0.
+//!
+//! # Errors
+//!
+//! `UNBLOCKED` where the server gave the walk up, since it changed its role, say; `ERR` for more than 1,000 queues in MULTI
+//! or a script. An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH faxes 'to press'
+//! "8yTJwLMByuO"
+//! 127.0.0.1:6380> DQ.PUSH mail 'to ann' DELAY 1h
+//! "8yTJwLMTa2S"
+//! 127.0.0.1:6380> DQ.QUEUES
+//! 1) 1) "faxes"
+//!    2) (integer) 1
+//!    3) (integer) 0
+//!    4) (integer) 0
+//!    5) (integer) 0
+//!    6) (integer) 0
+//!    7) (integer) 0
+//! 2) 1) "mail"
+//!    2) (integer) 0
+//!    3) (integer) 1
+//!    4) (integer) 0
+//!    5) (integer) 0
+//!    6) (integer) 0
+//!    7) (integer) 0
+//! 127.0.0.1:6380> DQ.QUEUES MATCH fa*
+//! 1) 1) "faxes"
+//!    2) (integer) 1
+//!    3) (integer) 0
+//!    4) (integer) 0
+//!    5) (integer) 0
+//!    6) (integer) 0
+//!    7) (integer) 0
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.STATS](stats.md).
 
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::engine::{self, QueueRow};

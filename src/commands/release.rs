@@ -1,13 +1,61 @@
-//! `DQ.RELEASE queue [DELAY ms] RECEIPTS receipt [receipt ...]`
+//! ```text
+//! DQ.RELEASE queue [DELAY ms] RECEIPTS receipt [receipt ...]
+//! ```
 //!
-//! Gives the jobs of up to 1,000 receipts back without counting a failure: a worker that stops, a job that is not
-//! wanted yet, a rate limit. They are due in `DELAY` (0 to `max-delay`; at once where it is not given). Answers an
-//! array: the ms until each is due, -1 where the receipt is stale. A receipt whose lease ran out, but whose job nobody
-//! has claimed since, sets the due time, and the lapse is not counted.
+//! Gives the jobs of 1 to 1,000 receipts back without counting a failure: a worker that stops, a job that is not wanted yet,
+//! a rate limit. It is counted as a release, which nothing is ever refused for. A job that repeats itself is one that is
+//! released with a DELAY each time.
 //!
-//! Errors: `DQDELAY`, `READONLY`, `WRONGTYPE`; a text that is no receipt.
+//! # Options
 //!
-//! O(M log N) for M receipts in a queue of N.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `DELAY ms` | 0 to `max-delay` (7 d) | 0: at once | when the jobs are due again |
+//!
+//! A receipt whose lease ran out, but whose job nobody has claimed since, sets the due time, and the lapse is not counted.
+//!
+//! # Reply
+//!
+//! An array of integers in the order of the receipts: the ms until each job is due, -1 where the receipt is stale.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDELAY` | DELAY is over `max-delay` |
+//! | `ERR` | a text is no receipt, there are none or more than 1,000, or RECEIPTS is missing |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing: none of the jobs is given back.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH calls PAYLOADS 'one' 'two'
+//! 1) "8yTJwO4jWAy"
+//! 2) "8yTJwO4jWAz"
+//! 127.0.0.1:6380> DQ.CLAIM calls COUNT 2
+//! 1) 1) "8yTJwO4jWAy:1.k3f"
+//!    2) "one"
+//!    3) "8yTJwO4jWAy"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 2) 1) "8yTJwO4jWAz:1.k3f"
+//!    2) "two"
+//!    3) "8yTJwO4jWAz"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.RELEASE calls RECEIPTS 8yTJwO4jWAy:1.k3f
+//! 1) (integer) 0
+//! 127.0.0.1:6380> DQ.RELEASE calls DELAY 10s RECEIPTS 8yTJwO4jWAy:1.k3f 8yTJwO4jWAz:1.k3f
+//! 1) (integer) -1
+//! 2) (integer) 10000
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.RETRY](retry.md), [DQ.CLAIM](claim.md).
 
 use super::extend::reply_ms_or_stale;
 use super::options::{delay, queue, receipts};

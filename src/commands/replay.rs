@@ -1,24 +1,125 @@
-//! `DQ.REPLAY queue [REASON reason] [COUNT n] [DELAY ms] [SPREAD ms] ALL | IDS id [id ...]`
+//! ```text
+//! DQ.REPLAY queue [REASON reason] [COUNT n] [DELAY ms] [SPREAD ms] ALL | IDS id [id ...]
+//! ```
 //!
-//! Makes dead letters jobs again, and answers how many: of up to 1,000 ids, or all that are there now. Failures, lapses
-//! and releases count from zero, except of a letter with the reason `stale`, which never failed; the last error stays.
-//! A letter whose id is live is skipped. Receipts of the earlier life are stale.
+//! Makes dead letters jobs again: of 1 to 1,000 ids, or all that are there now. Failures, lapses and releases count from
+//! zero; the last error stays, until the next. One that was `stale` never failed, and goes on as it was. A letter whose id is
+//! live is skipped. Receipts of the earlier life are stale.
 //!
-//! * `REASON`: only letters that died of it: `failed`, `retries-exhausted`, `lease-expired`, `stale`.
-//! * `COUNT n`: at most so many, 1 to 1,000,000,000,000, those that died first.
-//! * `DELAY ms`: when the first is due, 0 to `max-delay` from now; else at once.
-//! * `SPREAD ms`: the jobs are due one after the other, evenly over this time, in the order in which they died; else
-//!   all at one time, in push order. DELAY and SPREAD together are at most `max-delay`.
-//! * `IDS`: one call replays at most 8 MiB of records, or a single larger one, and answers how many it did.
-//! * `ALL`: the letters are counted first. Where there are more than 1,000, the caller waits for that, about a second for
-//!   1,000,000, and such a call is refused in MULTI and in scripts. Then they become jobs in slices, while the server serves
-//!   others; `replaying` in STATS says how many are left. A job that dies meanwhile, one
-//!   of those that were replayed among them, stays dead. A further ALL of the same REASON begins anew with what is left.
-//!   A restart, a failover or `dq.enabled no` ends it where it is, and asking again goes on.
+//! # Options
 //!
-//! Errors: `DQDELAY`, `OOM`, `READONLY`, `WRONGTYPE`; `DQDISABLED` for ALL; `UNBLOCKED` where the count was given up.
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `REASON reason` | `failed`, `retries-exhausted`, `lease-expired`, `stale` | all | only letters that died of it |
+//! | `COUNT n` | 1 to 1,000,000,000,000 | all | at most so many, those that died first |
+//! | `DELAY ms` | 0 to `max-delay` (7 d) | 0 | when the first is due |
+//! | `SPREAD ms` | 0 to `max-delay`, less DELAY | 0 | due one after the other, evenly over this time, in the order in which they died; without it all at one time, in push order |
+//! | `ALL` | | | all that are there now |
+//! | `IDS id …` | 1 to 1,000 ids; all that follows are ids | | these; one call replays at most 8 MiB of them, or a single larger one |
 //!
-//! O(N log N) for N letters, in slices.
+//! ALL counts the letters first, and then goes on [in slices](README.md#very-many-jobs). Of more than 1,000 the caller waits
+//! for the count, about a second for 1,000,000; such a call is refused in MULTI and in scripts. A job that dies again
+//! meanwhile is not replayed by the same call. A further ALL of the same REASON begins anew with what is left.
+//!
+//! # Reply
+//!
+//! How many become jobs, an integer. With IDS, how many it did: fewer where the 8 MiB were used up, so send the rest again.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDELAY` | DELAY, or DELAY and SPREAD together, are over `max-delay` |
+//! | `OOM` | the server is at `maxmemory` |
+//! | `DQDISABLED` | of ALL: `dq.enabled` is no |
+//! | `UNBLOCKED` | of ALL: the count was given up, since the server changed its role, say |
+//! | `ERR` | ALL or IDS is missing, the reason is none of the four, or an option is unknown, given twice or out of its range |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH mail 'to ann'
+//! "8yTK19sYu2q"
+//! 127.0.0.1:6380> DQ.CLAIM mail
+//! 1) 1) "8yTK19sYu2q:1.k3f"
+//!    2) "to ann"
+//!    3) "8yTK19sYu2q"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.FAIL mail 8yTK19sYu2q:1.k3f ERROR 'no such address'
+//! OK
+//! 127.0.0.1:6380> DQ.REPLAY mail REASON stale ALL
+//! (integer) 0
+//! 127.0.0.1:6380> DQ.REPLAY mail REASON failed DELAY 1m IDS 8yTK19sYu2q
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.GET mail 8yTK19sYu2q
+//!  1) "id"
+//!  2) "8yTK19sYu2q"
+//!  3) "state"
+//!  4) "delayed"
+//!  5) "payload"
+//!  6) "to ann"
+//!  7) "attempt"
+//!  8) (integer) 1
+//!  9) "failures"
+//! 10) (integer) 0
+//! 11) "lapses"
+//! 12) (integer) 0
+//! 13) "releases"
+//! 14) (integer) 0
+//! 15) "claims"
+//! 16) (integer) 1
+//! 17) "retries-left"
+//! 18) (integer) 300
+//! 19) "retries"
+//! 20) (integer) 300
+//! 21) "lease-ms"
+//! 22) (integer) 30000
+//! 23) "backoff-base-ms"
+//! 24) (integer) 1000
+//! 25) "backoff-cap-ms"
+//! 26) (integer) 300000
+//! 27) "pushed-at"
+//! 28) (integer) 1796012516243
+//! 29) "due-at"
+//! 30) (integer) 1796012576245
+//! 31) "error"
+//! 32) "no such address"
+//! ```
+//!
+//! All that failed, slowly:
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.MPUSH bills PAYLOADS 'may' 'june'
+//! 1) "8yTK19t86Iy"
+//! 2) "8yTK19t86Iz"
+//! 127.0.0.1:6380> DQ.CLAIM bills COUNT 2
+//! 1) 1) "8yTK19t86Iy:1.k3f"
+//!    2) "may"
+//!    3) "8yTK19t86Iy"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 2) 1) "8yTK19t86Iz:1.k3f"
+//!    2) "june"
+//!    3) "8yTK19t86Iz"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 300
+//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iy:1.k3f
+//! OK
+//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iz:1.k3f
+//! OK
+//! 127.0.0.1:6380> DQ.REPLAY bills REASON failed SPREAD 10m ALL
+//! (integer) 2
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.FAIL](fail.md), [DQ.PEEK](peek.md) `STATE dead`, [DQ.CANCEL](cancel.md).
 
 use super::claim::COUNT_ARG;
 use super::options::{max_delay, queue};

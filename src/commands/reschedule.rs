@@ -1,17 +1,51 @@
-//! `DQ.RESCHEDULE queue DELAY ms | AT unix-ms ALL | IDS id [id ...]`
+//! ```text
+//! DQ.RESCHEDULE queue DELAY ms | AT unix-ms ALL | IDS id [id ...]
+//! ```
 //!
-//! Gives jobs that are ready or delayed another due time, and answers how many moved: up to 1,000 by their ids, each
-//! once, or all that are there now. Same id, same job: its counts stay. A leased job is left as it is.
+//! Gives ready and delayed jobs another due time: 1 to 1,000 by their ids, or all that are there now. They stay the same
+//! jobs, with their counts. A leased one is left as it is.
 //!
-//! * `DELAY ms`: from now, 0 to `max-delay`. `AT unix-ms`: at that time of the server's clock; in the past means now.
-//! * `ALL`: of more than 1,000 jobs the first 1,000 move at once and the rest in slices, while the server serves others;
-//!   the answer is how many there are, and `rescheduling` in STATS how many are left. What comes or comes back to the
-//!   queue meanwhile is left as it is. A further ALL begins anew. A restart, a failover or `dq.enabled no` ends it where
-//!   it is, and asking again goes on.
+//! # Options
 //!
-//! Errors: `DQDELAY`, `READONLY`, `WRONGTYPE`; `DQDISABLED` for ALL.
+//! One of DELAY and AT, and one of ALL and IDS:
 //!
-//! O(M log N) for M jobs of a queue of N.
+//! | option | range | |
+//! | --- | --- | --- |
+//! | `DELAY ms` | 0 to `max-delay` (7 d) | from now |
+//! | `AT unix-ms` | from 100000000000 on, and at most `max-delay` from now | by the server's clock; a time in the past means now |
+//! | `ALL` | | the first 1,000 jobs move at once, the rest [in slices](README.md#very-many-jobs) |
+//! | `IDS id …` | 1 to 1,000 ids; all that follows are ids | these, each once |
+//!
+//! # Reply
+//!
+//! How many moved, an integer. With ALL, how many there are: `rescheduling` in DQ.STATS says how many are still to move.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQDELAY` | the new time is more than `max-delay` from now |
+//! | `DQDISABLED` | of ALL: `dq.enabled` is no |
+//! | `ERR` | DELAY or AT is missing, ALL or IDS is missing, or an option is unknown, given twice or out of its range |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH bills 'june' ID bill-11
+//! "bill-11"
+//! 127.0.0.1:6380> DQ.RESCHEDULE bills DELAY 2h IDS bill-11 bill-12
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.RESCHEDULE bills DELAY 0 ALL
+//! (integer) 1
+//! 127.0.0.1:6380> DQ.RESCHEDULE bills ALL
+//! (error) ERR wrong number of arguments for 'dq.reschedule' command
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PUSH](push.md) `REPLACE`, [DQ.REPLAY](replay.md) for dead letters.
 
 use super::options::{delay, due_at, ids, queue};
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};

@@ -1,11 +1,32 @@
-//! `DQ.RESUME queue`
+//! ```text
+//! DQ.RESUME queue
+//! ```
 //!
-//! Lets the queue be claimed from again, and answers OK, also where it was not paused. Those who wait are served. The
-//! time in which it was paused makes no job stale.
+//! Lets the queue that [DQ.PAUSE](pause.md) stopped be claimed from again. Those who wait are served. The time in which it was
+//! paused makes no job stale.
 //!
-//! Errors: `READONLY`, `WRONGTYPE`.
+//! # Reply
 //!
-//! O(1).
+//! OK, also where the queue was not paused.
+//!
+//! # Errors
+//!
+//! [Those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PAUSE faxes
+//! OK
+//! 127.0.0.1:6380> DQ.RESUME faxes
+//! OK
+//! 127.0.0.1:6380> DQ.RESUME faxes
+//! OK
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.PAUSE](pause.md).
 
 use super::options::only_queue;
 use crate::engine;

@@ -1,18 +1,70 @@
-//! `DQ.RETRY queue receipt [DELAY ms] [ERROR text] [STACK text]`
+//! ```text
+//! DQ.RETRY queue receipt [DELAY ms] [ERROR text] [STACK text]
+//! ```
 //!
-//! Gives a failed job back to be run again and answers the ms until then, or -1 where its retries are used up and it
-//! is now a dead letter. The failure is counted.
+//! Gives a failed job back to be run again, and counts the failure: for what may go better next time, such as a time-out or
+//! a 503. Where the job's retries are used up it becomes a dead letter with the reason `retries-exhausted`: `RETRIES 3`
+//! allows three failures, and the fourth kills.
 //!
-//! * `DELAY ms`: 0 to `max-delay`. Without it the job waits 1 s after the first failure, then 2 s, 4 s, 8 s … up to
-//!   5 minutes: `min(cap, base · 2^(failures - 1))`, by `BACKOFF` of the job, else `backoff-base` and
-//!   `backoff-cap`. `backoff-jitter` percent of it, at most, are added at random.
-//! * `ERROR`, `STACK`: kept with the job, byte for byte, each cut at `max-error`.
+//! # Options
+//!
+//! | option | range | default | |
+//! | --- | --- | --- | --- |
+//! | `DELAY ms` | 0 to `max-delay` (7 d) | the backoff | when the job is due again |
+//! | `ERROR text` | cut at `max-error` (64 KiB), never refused | | what went wrong; it replaces that of the failure before |
+//! | `STACK text` | the same | | the stack of it |
+//!
+//! The backoff is 1 s after the first failure, then 2 s, 4 s, 8 s … up to 5 minutes: `min(cap, base · 2^(failures − 1))`, by
+//! the job's BACKOFF, else `backoff-base` and `backoff-cap`. Up to `backoff-jitter` percent of it are added at random; never
+//! is it less.
 //!
 //! A receipt whose lease ran out, but whose job nobody has claimed since, counts as one failure and no lapse.
 //!
-//! Errors: `DQSTALE`, `DQDELAY`, `READONLY`, `WRONGTYPE`; a text that is no receipt.
+//! # Reply
 //!
-//! O(log N) with N jobs in the queue.
+//! The ms until the job is due again, an integer; -1 where it is now a dead letter.
+//!
+//! # Errors
+//!
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `DQSTALE` | the receipt is of a claim that has ended: the job is done, dead, or somebody else's |
+//! | `DQDELAY` | DELAY is over `max-delay` |
+//! | `ERR` | the text is no receipt, or an option is unknown or given twice |
+//!
+//! and [those of every command](README.md#errors). An error changed nothing.
+//!
+//! # Examples
+//!
+//! ```console
+//! 127.0.0.1:6380> DQ.PUSH mail 'to whom?' RETRIES 1
+//! "8yTJwU4bgrg"
+//! 127.0.0.1:6380> DQ.CLAIM mail
+//! 1) 1) "8yTJwU4bgrg:1.k3f"
+//!    2) "to whom?"
+//!    3) "8yTJwU4bgrg"
+//!    4) (integer) 1
+//!    5) (integer) 30000
+//!    6) (integer) 1
+//! 127.0.0.1:6380> DQ.RETRY mail 8yTJwU4bgrg:1.k3f ERROR 'mail server is busy'
+//! (integer) 1158
+//! 127.0.0.1:6380> DQ.CLAIM mail BLOCK 5000
+//! 1) 1) "8yTJwU4bgrg:2.k3f"
+//!    2) "to whom?"
+//!    3) "8yTJwU4bgrg"
+//!    4) (integer) 2
+//!    5) (integer) 30000
+//!    6) (integer) 0
+//! (1.16s)
+//! 127.0.0.1:6380> DQ.RETRY mail 8yTJwU4bgrg:2.k3f ERROR 'mail server is gone'
+//! (integer) -1
+//! 127.0.0.1:6380> DQ.RETRY mail 8yTJwU4bgrg:2.k3f ERROR 'mail server is gone'
+//! (error) DQSTALE the receipt is of a claim that has ended
+//! ```
+//!
+//! # See also
+//!
+//! [DQ.FAIL](fail.md) for what can never go well, [DQ.RELEASE](release.md) for what is no failure, [DQ.REPLAY](replay.md).
 
 use super::options::{delay, queue, receipt, NoteOptions};
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};

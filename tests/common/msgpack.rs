@@ -83,7 +83,7 @@ fn value(rest: &mut &[u8]) -> Result<Pack, String> {
     })
 }
 
-/// A job record, laid out as the README documents it.
+/// A job record, laid out as docs/keys.md documents it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Record {
     pub payload: Vec<u8>,

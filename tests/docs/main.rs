@@ -10,6 +10,7 @@ mod common;
 mod toolchain;
 
 mod blocks;
+mod commands;
 mod compile;
 mod console;
 mod files;
@@ -17,6 +18,7 @@ mod links;
 mod page;
 mod python;
 mod same;
+mod tables;
 
 /// A test for each page; `each_page_is_run` says which are missing here.
 macro_rules! pages {
@@ -32,9 +34,40 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    docs: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
+    commands: "docs/commands/README.md",
+    command_ack: "docs/commands/ack.md",
+    command_cancel: "docs/commands/cancel.md",
+    command_check: "docs/commands/check.md",
+    command_claim: "docs/commands/claim.md",
+    command_config: "docs/commands/config.md",
+    command_drop: "docs/commands/drop.md",
+    command_extend: "docs/commands/extend.md",
+    command_fail: "docs/commands/fail.md",
+    command_get: "docs/commands/get.md",
+    command_mclaim: "docs/commands/mclaim.md",
+    command_mpush: "docs/commands/mpush.md",
+    command_pause: "docs/commands/pause.md",
+    command_peek: "docs/commands/peek.md",
+    command_purge: "docs/commands/purge.md",
+    command_push: "docs/commands/push.md",
+    command_queues: "docs/commands/queues.md",
+    command_release: "docs/commands/release.md",
+    command_replay: "docs/commands/replay.md",
+    command_reschedule: "docs/commands/reschedule.md",
+    command_resume: "docs/commands/resume.md",
+    command_retry: "docs/commands/retry.md",
+    command_stats: "docs/commands/stats.md",
+    concepts: "docs/concepts.md",
+    figures: "docs/figures.md",
+    keys: "docs/keys.md",
     guarantees: "docs/guarantees.md",
     installing: "docs/installing.md",
+    servers: "docs/servers.md",
+    settings: "docs/settings.md",
+    users: "docs/users.md",
+    workers: "docs/workers.md",
     examples: "examples/README.md",
     examples_go: "examples/go/README.md",
     examples_java: "examples/java/README.md",

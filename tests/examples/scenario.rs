@@ -140,7 +140,7 @@ fn wait_state(q: &mut Queue, id: &str, state: &str) {
     wait_for(&format!("{id} to be {state}"), || field(q, id, "state").is_some_and(|value| text(&value) == state));
 }
 
-/// What the README gives a worker and a producer.
+/// What docs/users.md gives a worker and a producer.
 const USERS: [(&str, &str); 2] = [
     ("worker", "+ping +wait +dq.claim +dq.mclaim +dq.ack +dq.extend +dq.retry +dq.release +dq.fail"),
     ("producer", "+ping +wait +dq.push +dq.mpush"),

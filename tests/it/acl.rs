@@ -1,4 +1,4 @@
-//! The users of the README: each can do its part and nothing else.
+//! The users of docs/users.md: each can do its part and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use redis::Value;
 use crate::args;
 use crate::common::*;
 
-/// A user by its name, as the README and redis.conf.example tell of it.
+/// A user by its name, as docs/users.md and redis.conf.example tell of it.
 const ROLES: [&str; 4] = ["producer", "worker", "viewer", "operator"];
 
 /// The lines of a file of the repository that begin so, without that beginning.
@@ -19,9 +19,9 @@ fn lines(file: &str, begin: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix(begin)).map(String::from).collect()
 }
 
-/// The rules of each user in the README.
+/// The rules of each user in docs/users.md.
 fn users() -> Vec<Vec<String>> {
-    let lines = lines("README.md", "ACL SETUSER ");
+    let lines = lines("docs/users.md", "ACL SETUSER ");
     lines.iter().map(|line| line.split_whitespace().map(String::from).collect()).collect()
 }
 
@@ -51,12 +51,12 @@ fn refused(q: &mut Queue, name: &str, args: Vec<Vec<u8>>) {
 }
 
 #[test]
-fn the_readme_and_redis_conf_example_have_the_same_users() {
-    let readme = lines("README.md", "ACL SETUSER ");
-    assert_eq!(lines("redis.conf.example", "#user ")[..4], readme);
-    let names: Vec<&str> = readme.iter().filter_map(|line| line.split(' ').next()).collect();
+fn the_page_and_redis_conf_example_have_the_same_users() {
+    let page = lines("docs/users.md", "ACL SETUSER ");
+    assert_eq!(lines("redis.conf.example", "#user ")[..4], page);
+    let names: Vec<&str> = page.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(names, ROLES);
-    let conf = readme.iter().fold(Server::builder(), |builder, line| builder.line(&format!("user {line}")));
+    let conf = page.iter().fold(Server::builder(), |builder, line| builder.line(&format!("user {line}")));
     assert_eq!(list(&conf.start().run(&["ACL", "LIST"])).len(), ROLES.len() + 1);
 }
 
@@ -66,7 +66,7 @@ fn every_command_of_the_module_is_somebodys() {
     let all = texts(&server.run(&["COMMAND", "LIST", "FILTERBY", "MODULE", "dq"]));
     let rules: BTreeSet<String> = users().into_iter().flatten().collect();
     for command in all {
-        assert!(rules.contains(&format!("+{command}")), "{command} is in no line of the README");
+        assert!(rules.contains(&format!("+{command}")), "{command} is in no line of docs/users.md");
     }
 }
 

@@ -102,7 +102,7 @@ fn expected_lines(queue: &Queue) -> Vec<String> {
     all
 }
 
-/// The figures that DQ.STATS has beside those of time and memory, in the order of the README.
+/// The figures that DQ.STATS has beside those of time and memory, in the order of docs/commands/stats.md.
 const COUNTED: [&str; 18] = [
     "pushed",
     "deduplicated",

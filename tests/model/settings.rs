@@ -1,4 +1,4 @@
-//! The settings as the README's tables have them.
+//! The settings as docs/settings.md has them.
 
 const SECOND: u64 = 1000;
 const MINUTE: u64 = 60 * SECOND;

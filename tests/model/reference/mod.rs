@@ -1,4 +1,4 @@
-//! The reference: DQ as DESIGN and README describe it, in plain Rust. It is told what each command answered, says whether
+//! The reference: DQ as DESIGN and the documents describe it, in plain Rust. It is told what each command answered, says whether
 //! that was right, and takes over what only the server can know: the ids and the receipts that it makes, and what jitter
 //! adds. It shares no code with the module.
 
