@@ -12,6 +12,15 @@ pub struct Block {
     pub note: Note,
 }
 
+impl Block {
+    /// Its lines less what a comment of a shell or of Python says, which may be in another language.
+    pub fn without_comments(&self) -> Vec<&str> {
+        let has_comments = ["sh", "python"].contains(&self.kind.as_str());
+        let code = |line| if has_comments { str::split(line, '#').next().unwrap_or_default().trim_end() } else { line };
+        self.text.lines().map(code).collect()
+    }
+}
+
 /// What the comment before a block says.
 #[derive(Debug, PartialEq)]
 pub enum Note {

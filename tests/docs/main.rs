@@ -19,6 +19,7 @@ mod page;
 mod python;
 mod same;
 mod tables;
+mod translation;
 
 /// A test for each page; `each_page_is_run` says which are missing here.
 macro_rules! pages {
@@ -34,6 +35,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    readme_in_chinese: "README.zh-CN.md",
     docs: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
     commands: "docs/commands/README.md",

@@ -1,6 +1,6 @@
 //! Random histories of every command, with all their options, against a server and a reference that is written from
-//! DESIGN and the documents. The clock stands still but where a history moves it, so that after each step the reply, the keys,
-//! the figures and the replica have to be exactly what the reference says.
+//! DESIGN and the documents. The clock stands still but where a history moves it, so that after each step the reply, the
+//! keys, the figures and the replica have to be exactly what the reference says.
 //!
 //! A history that fails is made as short as it can be and printed. `DQ_TEST_SEED` repeats a run; `DQ_TORTURE_MINUTES`
 //! makes it as long as that.

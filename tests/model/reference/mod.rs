@@ -1,6 +1,6 @@
-//! The reference: DQ as DESIGN and the documents describe it, in plain Rust. It is told what each command answered, says whether
-//! that was right, and takes over what only the server can know: the ids and the receipts that it makes, and what jitter
-//! adds. It shares no code with the module.
+//! The reference: DQ as DESIGN and the documents describe it, in plain Rust. It is told what each command answered, says
+//! whether that was right, and takes over what only the server can know: the ids and the receipts that it makes, and what
+//! jitter adds. It shares no code with the module.
 
 pub mod job;
 pub mod openings;
