@@ -32,6 +32,8 @@ const INSTALLED: &str = "/usr/lib/redis/modules/libdq.so";
 const BUILT: &str = "target/release/libdq.so";
 /// Lines of redis.conf that a server of the tests has already, or that it cannot have beside others.
 const OWN_LINES: [&str; 6] = ["port", "bind", "dir", "loadmodule", "enable-module-command", "save"];
+/// By itself redis-cli ends well, also where the server answers with an error.
+const STRICT_CLI: &str = "redis-cli() { command redis-cli -e \"$@\"; }\n";
 
 /// Runs every block of the page. A failure names its line.
 pub fn run(path: &str) {
@@ -121,7 +123,7 @@ impl Page<'_> {
 
     fn run_shell(&mut self, script: &str) -> Result<(), String> {
         let script = self.here(script);
-        let script = self.names.replaced(&script);
+        let script = format!("{STRICT_CLI}{}", self.names.replaced(&script));
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &script]).current_dir(&self.folder).env("DQ_ROOT", files::root());
         // Safety: prctl is safe to call between fork and exec.
