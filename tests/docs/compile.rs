@@ -63,7 +63,10 @@ fn go(page: &str, block: &Block) -> Checked {
     let go = toolchain::go().map_err(Trouble::Missing)?;
     let name = block_name(page, block);
     let text = if block.text.contains("package ") { block.text.clone() } else { go_file(&block.text) };
-    write(&go.own().join("src/docs").join(&name).join("page.go"), &text)?;
+    let folder = go.own().join("src/docs");
+    // Outside of a module, a GOPATH does not know of /v9.
+    write(&folder.join("go.mod"), "module docs\n")?;
+    write(&folder.join(&name).join("page.go"), &text)?;
     run(go.command().arg("vet").arg(format!("docs/{name}"))).map_err(Trouble::Wrong)
 }
 

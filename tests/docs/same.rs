@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 /// Letters and digits of an id that the server makes, and of the birth in a receipt.
 const ID: usize = 11;
+/// Digits of the tenure in a receipt: `k3f` in `8yShmAPrsrg:1.k3f`.
+const TENURE: usize = 3;
 /// Digits of a time in ms.
 const TIME: usize = 13;
 
@@ -16,17 +18,18 @@ pub struct Names {
 impl Names {
     /// What the reader of the page would type: its names replaced by the real ones.
     pub fn replaced(&self, text: &str) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        let mut before = None;
-        while let Some(first) = rest.chars().next() {
-            let name = name_at(before, rest).filter(|name| self.real.contains_key(*name));
-            let (shown, length) = match name {
-                Some(name) => (self.real[name].as_str(), name.len()),
-                None => (&rest[..first.len_utf8()], first.len_utf8()),
-            };
-            out.push_str(shown);
-            before = rest[..length].chars().next_back();
-            rest = &rest[length..];
+        let (mut out, mut at) = (String::new(), 0);
+        while let Some(first) = text[at..].chars().next() {
+            match name_at(text, at).and_then(|name| Some((name, self.real.get(name)?))) {
+                Some((name, real)) => {
+                    out.push_str(real);
+                    at += name.len();
+                }
+                None => {
+                    out.push(first);
+                    at += first.len_utf8();
+                }
+            }
         }
         out
     }
@@ -54,22 +57,21 @@ impl Names {
         is_same
     }
 
-    fn try_line(&mut self, mut shown: &str, mut real: &str) -> bool {
-        let mut before = (None, None);
+    fn try_line(&mut self, shown: &str, real: &str) -> bool {
+        let (mut at, mut real_at) = (0, 0);
         loop {
-            let (Some(s), Some(r)) = (shown.chars().next(), real.chars().next()) else {
-                return shown.is_empty() && real.is_empty();
+            let (Some(s), Some(r)) = (shown[at..].chars().next(), real[real_at..].chars().next()) else {
+                return shown.len() == at && real.len() == real_at;
             };
-            let (length, real_length) = match name_at(before.0, shown) {
-                Some(name) => match word(before.1, real).filter(|word| word.len() == name.len()) {
+            let (length, real_length) = match name_at(shown, at) {
+                Some(name) => match word_at(real, real_at).filter(|word| word.len() == name.len()) {
                     Some(word) if self.bind(name, word) => (name.len(), word.len()),
                     _ => return false,
                 },
                 None if s == r => (s.len_utf8(), r.len_utf8()),
                 None => return false,
             };
-            before = (shown[..length].chars().next_back(), real[..real_length].chars().next_back());
-            (shown, real) = (&shown[length..], &real[real_length..]);
+            (at, real_at) = (at + length, real_at + real_length);
         }
     }
 
@@ -106,21 +108,41 @@ pub fn but_for_numbers(shown: &str, real: &str) -> bool {
     letters(shown) == letters(real) && without(shown) == without(real)
 }
 
-/// The name that begins here: an id, the tenure of a receipt, or a time.
-fn name_at(before: Option<char>, text: &str) -> Option<&str> {
-    let word = word(before, text)?;
+/// The name that begins at this place: an id, the tenure of a receipt, or a time.
+fn name_at(text: &str, at: usize) -> Option<&str> {
+    let word = word_at(text, at)?;
     let has = |test: fn(&u8) -> bool| word.bytes().any(|byte| test(&byte));
-    let is_id = word.len() == ID && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+    let is_mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+    let is_id = word.len() == ID && (is_mixed || is_followed_by_claim(&text[at + ID..]));
     let is_time = word.len() == TIME && word.starts_with('1') && !has(u8::is_ascii_alphabetic);
-    let is_tenure = word.len() == 3 && before == Some('.') && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic);
+    let is_tenure = word.len() == TENURE && comes_after_claim(&text[..at]);
     (is_id || is_time || is_tenure).then_some(word)
 }
 
-/// The letters and digits that begin here, unless others stand before them.
-fn word(before: Option<char>, text: &str) -> Option<&str> {
+/// Whether a text goes on as a receipt does behind its id: `:1.k3f`.
+fn is_followed_by_claim(text: &str) -> bool {
+    let claim = text.strip_prefix(':').and_then(|rest| rest.split_once('.'));
+    claim.is_some_and(|(claim, rest)| is_word(claim) && word_at(rest, 0).is_some_and(|word| word.len() == TENURE))
+}
+
+/// Whether a text ends as a receipt does before its tenure: with an id and `:1.`.
+fn comes_after_claim(text: &str) -> bool {
+    let claim = text.strip_suffix('.').and_then(|text| text.rsplit_once(':'));
+    claim.is_some_and(|(id, claim)| {
+        is_word(claim) && id.len() >= ID && id.is_char_boundary(id.len() - ID) && is_word(&id[id.len() - ID..])
+    })
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The letters and digits that begin at this place, unless others stand before them.
+fn word_at(text: &str, at: usize) -> Option<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric();
-    let length = text.find(|c| !is_part(c)).unwrap_or(text.len());
-    (length > 0 && !before.is_some_and(is_part)).then(|| &text[..length])
+    let (before, rest) = text.split_at(at);
+    let length = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    (length > 0 && !before.ends_with(is_part)).then(|| &rest[..length])
 }
 
 #[test]
@@ -136,6 +158,8 @@ fn names_stand_for_one_another() {
     assert!(names.line("at 1796000000000", "at 1801234567890"));
     assert_eq!(names.replaced("DQ.ACK mail 8yShmAPrsrg:1.k3f 'x'"), "DQ.ACK mail 9aAAAAAAAAA:1.x9y 'x'");
     assert_eq!(names.replaced("x8yShmAPrsrg"), "x8yShmAPrsrg");
+    assert!(names.line("\"AbCdEfGhIjK:1.xyZ:order-1\"", "\"0000000000a:1.abc:order-1\""), "letters only");
+    assert!(!names.line("ann@example.com", "ann@example.net"));
 }
 
 #[test]
