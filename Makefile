@@ -50,7 +50,8 @@ dist: build ## Make an archive of the module for this platform, with its checksu
 	rm -rf $(TARGET)/dist/$(DIST)
 	mkdir -p $(TARGET)/dist/$(DIST)
 	install -m 755 $(MODULE) $(TARGET)/dist/$(DIST)/
-	install -m 644 README.md CHANGELOG.md LICENSE redis.conf.example $(TARGET)/dist/$(DIST)/
+	install -m 644 README.md README.zh-CN.md CHANGELOG.md LICENSE redis.conf.example $(TARGET)/dist/$(DIST)/
+	cp -r docs $(TARGET)/dist/$(DIST)/
 	cd $(TARGET)/dist && tar -czf $(DIST).tar.gz --owner=0 --group=0 $(DIST) && sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256
 	@cat $(TARGET)/dist/$(DIST).tar.gz.sha256
 

@@ -81,6 +81,8 @@ test)
     server=${DQ_TEST_SERVER:-redis-server}
     need redis-server -- command -v "${server%% *}"
     need python3 python3-redis python3-msgpack -- has_python_modules
+    # For the YAML in the documents.
+    need python3-yaml -- /usr/bin/python3 -c 'import yaml'
     # A language of examples/ that is not here is left out of the tests, unless it is demanded.
     case " ${DQ_TEST_LANGUAGES:-} " in *" python "*) need python3-venv -- can_make_venv ;; esac
     case " ${DQ_TEST_LANGUAGES:-} " in *" node "*)

@@ -61,6 +61,12 @@ fn a_queue_has_the_settings_that_the_page_says() {
     let shown: BTreeSet<String> = first_names("docs/commands/config.md");
     let shown: BTreeSet<String> = shown.into_iter().filter(|name| name.chars().all(|c| !c.is_uppercase())).collect();
     assert_eq!(shown, told);
+    let rows = rows("docs/settings.md").into_iter().filter(|row| row[0].starts_with('`'));
+    let of_queues = rows.filter(|row| !row[3].ends_with("*server only*"));
+    let mut of_queues: BTreeSet<String> = of_queues.map(|row| row[0].trim_matches('`').to_string()).collect();
+    // The one that the server has not.
+    of_queues.insert("max-leased".to_string());
+    assert_eq!(of_queues, told);
 }
 
 #[test]
