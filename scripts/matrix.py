@@ -63,8 +63,9 @@ def fetch(names):
 
 
 def digest(program, version):
-    """What a result is of: the program, the module, the scripts that the tests start, and the server."""
-    files = [PROGRAMS / program, PROGRAMS / "libdq.so", *sorted((ROOT / "tests").rglob("*.py"))]
+    """What a result is of: the program, the module, the scripts that the tests start, the pages that they run, the server."""
+    pages = [*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")] if program == "docs" else []
+    files = [PROGRAMS / program, PROGRAMS / "libdq.so", *sorted((ROOT / "tests").rglob("*.py")), *sorted(pages)]
     whole = hashlib.sha256(version.encode())
     for file in files:
         whole.update(file.read_bytes())
