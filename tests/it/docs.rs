@@ -1,5 +1,5 @@
 //! What the server tells about the commands: COMMAND DOCS, INFO, GETKEYS, arity, ACL. And what the page on guarantees
-//! tells about the tests.
+//! tells about the tests, and the one on troubleshooting about errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -298,6 +298,42 @@ fn has_test(source: &str, name: &str) -> bool {
     let is_test =
         |at: usize| lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| *line == "#[test]");
     (0..lines.len()).any(|at| lines[at].starts_with(&head) && is_test(at))
+}
+
+/// Every source of the module, without its unit tests.
+fn sources(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("there is source").map(|entry| entry.expect("an entry reads").path());
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => {
+                let text = fs::read_to_string(&path).expect("source is text");
+                vec![text.split("#[cfg(test)]").next().unwrap_or_default().to_string()]
+            }
+        })
+        .collect()
+}
+
+/// The words that the module's error replies begin with: texts that begin with a word in capitals which is no option.
+fn error_codes() -> BTreeSet<String> {
+    let options: BTreeSet<&str> = COMMANDS.iter().flat_map(|(.., tokens)| tokens.iter().copied()).collect();
+    let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let texts =
+        sources.iter().flat_map(|source| source.split([' ', '(', '\n']).filter_map(|word| word.strip_prefix('"')));
+    let words = texts.map(|text| text.split('"').next().unwrap_or_default());
+    let codes = words.filter(|word| word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase()));
+    codes.filter(|word| !options.contains(word)).map(String::from).collect()
+}
+
+#[test]
+fn every_error_code_is_explained_on_the_page_on_troubleshooting() {
+    let page = include_str!("../../docs/troubleshooting.md");
+    let codes = error_codes();
+    for known in ["ERR", "DQSTALE", "DQFULL", "DQDELAY", "DQSIZE", "DQDISABLED", "UNBLOCKED", "NOPERM", "TRYAGAIN"] {
+        assert!(codes.contains(known), "{known} was not found: errors are written otherwise now");
+    }
+    let missing: Vec<_> = codes.iter().filter(|code| !page.contains(&format!("\n| `{code}` | "))).collect();
+    assert!(missing.is_empty(), "docs/troubleshooting.md does not explain {missing:?}");
 }
 
 #[test]
