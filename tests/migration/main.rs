@@ -1,0 +1,15 @@
+//! The programs of `examples/migration/` against real servers: what they move, what they refuse, and that no job is
+//! lost or doubled when they are killed while pollers, producers and workers run.
+
+#[allow(dead_code, unused_imports)]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod asynq;
+mod back;
+mod bullmq;
+mod killed;
+mod many;
+mod program;
+mod refused;
+mod zset;
