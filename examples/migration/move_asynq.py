@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Moves the scheduled tasks of an asynq queue, and those that wait for a retry, into a queue of DQ.
 
     move_asynq.py default jobs --from redis://127.0.0.1:6379 --dry-run

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Moves the delayed jobs of a BullMQ queue, also those that wait for a retry, into a queue of DQ.
 
     move_bullmq.py video jobs --from redis://127.0.0.1:6379 --dry-run

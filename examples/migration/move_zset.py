@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Moves the jobs of a sorted set (member = payload, score = when it is due) into a queue of DQ.
 
     move_zset.py jobs:delayed mail --from redis://old:6379 --to redis://new:6380 --dry-run
