@@ -11,7 +11,11 @@ mkdir -p "$1"
 cd "$1"
 rm -rf debs usr
 mkdir debs
-(cd debs && apt-get -qq download prometheus prometheus-redis-exporter)
+fetch() {
+    (cd debs && apt-get -qq download prometheus prometheus-redis-exporter)
+}
+# The lists of a new machine may be old, or not be there.
+fetch || { apt-get -qq update && fetch; }
 for package in debs/*.deb; do
     dpkg-deb --fsys-tarfile "$package" | tar -x ./usr/bin
 done

@@ -207,3 +207,23 @@ fn it_follows_producers_that_go_on() {
         assert_moved(from, to);
     });
 }
+
+/// The user of docs/migration/zset.md can do both ways over, and nothing that they do not need.
+#[test]
+fn the_rights_of_the_page_are_enough() {
+    both_ways(|from, to| {
+        let page = include_str!("../../docs/migration/zset.md");
+        let line = page.lines().find(|line| line.starts_with("ACL SETUSER mover")).expect("the page has the line");
+        let words: Vec<&str> = line.split(' ').collect();
+        to.run(&words);
+        if from.port != to.port {
+            let old: Vec<&str> = words.into_iter().filter(|word| !word.starts_with("+dq.")).collect();
+            from.run(&old);
+        }
+        add(from, b"job", now(to) + 100_000);
+        let url = |server: &Server| format!("redis://mover:mover-password@127.0.0.1:{}", server.port);
+        crate::program::run("move_zset.py", &["old", "mail", "--from", &url(from), "--to", &url(to)]).well();
+        assert_moved(from, to);
+        assert_eq!(to.queue("mail").stat("delayed"), 1);
+    });
+}
