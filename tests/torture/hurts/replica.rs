@@ -85,7 +85,10 @@ fn fail_over(arena: &mut Arena) {
     arena.wait_for_replica();
     let begun = arena.about_to_take_over();
     let port = arena.replica().port.to_string();
-    arena.server.run(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"]);
+    // A replica has what it needs a moment before the server holds it for online.
+    wait_for("the failover to begin", || {
+        arena.server.try_run(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "20000"]).is_ok()
+    });
     let role = |server: &Server| server.info("replication", "role");
     wait_for("the failover", || {
         arena.replica.as_ref().is_some_and(|replica| role(replica) == "master") && role(&arena.server) == "slave"
