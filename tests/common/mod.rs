@@ -9,6 +9,8 @@ use redis::Value;
 pub mod builds;
 #[allow(dead_code)]
 pub mod dice;
+#[allow(dead_code)]
+pub mod sentinel;
 
 pub mod dump;
 pub mod msgpack;

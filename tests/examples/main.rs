@@ -11,7 +11,6 @@ mod languages;
 mod program;
 mod receiver;
 mod scenario;
-mod sentinel;
 mod toolchain;
 
 use std::time::Duration;

@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::args;
+use crate::common::sentinel::{Sentinel, MASTER};
 use crate::common::{bytes, int, list, pairs, text, Queue, Server};
 use crate::languages::Language;
 use crate::program::{produce, Programs, Settings, Worker};
 use crate::receiver::{Answer, Receiver};
-use crate::sentinel::{Sentinel, MASTER};
 use crate::wait_for;
 
 /// Long enough that no worker loses it on a busy machine.

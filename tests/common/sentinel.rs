@@ -4,9 +4,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use crate::common::server::{free_port, mortal, new_dir, server_command};
-use crate::common::Server;
-use crate::wait_for;
+use super::server::{free_port, mortal, new_dir, server_command};
+use super::{wait_for, Server};
 
 /// What Sentinel calls the primary.
 pub const MASTER: &str = "queues";
@@ -54,7 +53,7 @@ impl Drop for Sentinel {
         let _ = self.child.wait();
         if std::thread::panicking() {
             let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-            crate::tell(&format!("--- Sentinel's log\n{log}---\n"));
+            eprintln!("--- Sentinel's log\n{log}---");
         }
         let _ = fs::remove_dir_all(&self.dir);
     }

@@ -1,0 +1,94 @@
+//! `dq-dashboard`: a page in the browser that shows the queues of a Redis, a Sentinel or a cluster with DQ, and what can
+//! be done about them.
+
+mod actions;
+mod assets;
+mod attention;
+mod budget;
+mod cache;
+mod dead;
+mod discovery;
+mod due;
+mod guard;
+mod history;
+mod jobs;
+mod link;
+mod lookers;
+mod node;
+mod options;
+mod pages;
+mod payload;
+mod query;
+mod reply;
+mod sample;
+mod sampler;
+mod server;
+mod stats;
+mod target;
+mod trouble;
+mod visible;
+mod web;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{signal, SignalKind};
+
+use crate::guard::Guard;
+use crate::link::Link;
+use crate::options::Options;
+use crate::pages::Pages;
+use crate::sampler::{Sampler, Shared};
+use crate::target::Target;
+use crate::web::{router, App};
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> ExitCode {
+    match serve(Options::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("dq-dashboard: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(options: Options) -> Result<(), String> {
+    let password = options.page_password()?;
+    if password.is_none() && !options.listen.ip().is_loopback() {
+        return Err(format!(
+            "{} can be reached from other machines, so it needs a password: give --password-file FILE or \
+             DQ_DASHBOARD_PASSWORD, or listen on 127.0.0.1",
+            options.listen.ip()
+        ));
+    }
+    let target = Target::of(&options)?;
+    let name = target.name.clone();
+    let (link, shared) = (Arc::new(Link::new(target)), Arc::new(Shared::new()));
+    let listener = TcpListener::bind(options.listen).await.map_err(|e| format!("{}: {e}", options.listen))?;
+    let address = listener.local_addr().map_err(|e| e.to_string())?;
+    tokio::spawn(Sampler::new(link.clone(), shared.clone()).run());
+    let guard = Guard::new(password, &options.host);
+    let app = App { shared, pages: Pages::new(link), guard, may_act: options.allow_actions };
+    println!(
+        "dq-dashboard: http://{address}/ shows {name}{}",
+        if options.allow_actions { ", and may act" } else { "" }
+    );
+    let service = router(app).into_make_service_with_connect_info::<SocketAddr>();
+    tokio::select! {
+        ended = axum::serve(listener, service) => ended.map_err(|e| e.to_string()),
+        () = told_to_end() => Ok(()),
+    }
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn told_to_end() {
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}

@@ -1,0 +1,262 @@
+//! What a browser asks for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State};
+use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{from_fn_with_state, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{json, Value};
+
+use crate::actions::{self, Action};
+use crate::assets::{self, POLICY};
+use crate::guard::Guard;
+use crate::pages::Pages;
+use crate::query::Query;
+use crate::sample::{Row, Sample, Totals};
+use crate::sampler::Shared;
+use crate::trouble::{Kind, Trouble};
+use crate::visible::line;
+
+/// Bytes of a question: a thousand ids of 128 letters.
+const BODY: usize = 256 * 1024;
+/// Queues of one answer; the page says how many there are, and finds the others by their names.
+const ROWS: usize = 200;
+
+pub struct App {
+    pub shared: Arc<Shared>,
+    pub pages: Pages,
+    pub guard: Guard,
+    pub may_act: bool,
+}
+
+type Known = State<Arc<App>>;
+
+pub fn router(app: App) -> Router {
+    let app = Arc::new(app);
+    let inside = Router::new()
+        .route("/api/live", get(live))
+        .route("/api/queue", get(queue))
+        .route("/api/history", get(history))
+        .route("/api/due", get(due))
+        .route("/api/jobs", get(jobs))
+        .route("/api/newest", get(newest))
+        .route("/api/groups", get(groups))
+        .route("/api/job", get(job))
+        .route("/api/payload", get(payload))
+        .route("/api/settings", get(settings))
+        .route("/api/act", post(act))
+        .route_layer(from_fn_with_state(app.clone(), only_known));
+    Router::new()
+        .route("/", get(|| async { assets::file("index.html") }))
+        .route("/static/{name}", get(|Path(name): Path<String>| async move { assets::file(&name) }))
+        .route("/api/session", get(session))
+        .route("/api/login", post(log_in))
+        .route("/api/logout", post(log_out))
+        .merge(inside)
+        .layer(DefaultBodyLimit::max(BODY))
+        .layer(from_fn_with_state(app.clone(), only_here))
+        .with_state(app)
+}
+
+/// Refuses foreign names, and what changes something unless the page itself asks; tells the browser to be strict.
+async fn only_here(State(app): Known, request: Request, next: Next) -> Response {
+    let mut response = if !app.guard.is_host(request.headers()) {
+        let text = "This page is not known by that name. Start dq-dashboard with --host NAME to allow it.\n";
+        (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+    } else if request.method() == "POST" && !app.guard.is_own(request.headers()) {
+        (StatusCode::FORBIDDEN, "Only the page itself may do that.\n").into_response()
+    } else {
+        next.run(request).await
+    };
+    let headers = response.headers_mut();
+    let strict = [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+    ];
+    for (name, value) in strict {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn only_known(State(app): Known, request: Request, next: Next) -> Response {
+    if app.guard.is_known(request.headers()).await {
+        next.run(request).await
+    } else {
+        (StatusCode::UNAUTHORIZED, Json(json!({ "login": true }))).into_response()
+    }
+}
+
+async fn session(State(app): Known, headers: HeaderMap) -> Json<Value> {
+    Json(json!({
+        "known": app.guard.is_known(&headers).await,
+        "password": app.guard.has_password(),
+        "may_act": app.may_act,
+        "target": app.pages.link.target.name,
+        "version": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+async fn log_in(State(app): Known, Json(given): Json<Value>) -> Response {
+    match app.guard.log_in(given["password"].as_str().unwrap_or_default()).await {
+        Some(cookie) => ([(header::SET_COOKIE, cookie)], Json(json!({ "known": true }))).into_response(),
+        None => (StatusCode::FORBIDDEN, Json(json!({ "known": false }))).into_response(),
+    }
+}
+
+async fn log_out(State(app): Known, headers: HeaderMap) -> Response {
+    ([(header::SET_COOKIE, app.guard.log_out(&headers))], Json(json!({ "known": false }))).into_response()
+}
+
+/// All queues, or those whose name has the text.
+async fn live(State(app): Known, query: Query) -> Response {
+    app.shared.lookers.note(None);
+    let sample = app.shared.sample();
+    let wanted = query.text("match").to_lowercase();
+    let matching: Vec<&Row> =
+        sample.rows.iter().filter(|row| wanted.is_empty() || row.name.to_lowercase().contains(&wanted)).collect();
+    let mut answer = frame(&sample);
+    answer["totals"] = json!(Totals::of(&sample.rows));
+    answer["matching"] = json!(matching.len());
+    answer["rows"] = json!(matching.into_iter().take(ROWS).collect::<Vec<_>>());
+    Json(answer).into_response()
+}
+
+/// What each answer of a live page begins with.
+fn frame(sample: &Sample) -> Value {
+    let trouble = sample.trouble.as_ref().map(|(trouble, since)| {
+        let mut told = json!(trouble);
+        told["for_ms"] = json!(crate::sample::now_ms().saturating_sub(*since));
+        told
+    });
+    json!({ "number": sample.number, "at": sample.at, "now": now_of(sample), "trouble": trouble, "servers": sample.servers })
+}
+
+/// Queue time in ms, by the first server.
+fn now_of(sample: &Sample) -> i64 {
+    crate::sample::now_ms() as i64 + ahead(sample)
+}
+
+fn ahead(sample: &Sample) -> i64 {
+    sample.servers.first().map_or(0, |server| server.ahead_ms)
+}
+
+async fn queue(State(app): Known, query: Query) -> Response {
+    let name = query.bytes("queue");
+    app.shared.lookers.note(Some(&name));
+    let sample = app.shared.sample();
+    let mut answer = frame(&sample);
+    answer["row"] = json!(sample.row(&name));
+    answer["name"] = json!(line(&name, 200));
+    if let Some((stats, at)) = sample.stats.get(&name) {
+        answer["stats"] = json!(stats.all());
+        answer["stats_at"] = json!(at);
+    }
+    Json(answer).into_response()
+}
+
+async fn history(State(app): Known, query: Query) -> Response {
+    let history = app.shared.history.lock().unwrap_or_else(|e| e.into_inner());
+    let after = query.text("after").parse().unwrap_or(0);
+    Json(history.read(&query.bytes("queue"), query.text("fine") != "0", after)).into_response()
+}
+
+async fn due(State(app): Known, query: Query) -> Response {
+    let name = query.bytes("queue");
+    let due = app.shared.due.lock().unwrap_or_else(|e| e.into_inner());
+    let bars = if name.is_empty() { due.sum(due.bars.keys()) } else { due.sum([&name].into_iter()) };
+    let counted = if name.is_empty() { due.bars.len() } else { usize::from(due.bars.contains_key(&name)) };
+    Json(json!({ "edges": crate::due::EDGES, "due": bars, "counted": counted })).into_response()
+}
+
+async fn jobs(State(app): Known, query: Query) -> Response {
+    let state = query.text("state");
+    if !["ready", "delayed", "leased", "dead"].contains(&state.as_str()) {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    let after = match query.text("from").parse() {
+        Ok(ms) => crate::jobs::cursor_at(ms),
+        Err(_) => query.bytes("after"),
+    };
+    answer(app.pages.jobs(&query.bytes("queue"), &state, &after).await)
+}
+
+async fn newest(State(app): Known, query: Query) -> Response {
+    let ahead = ahead(&app.shared.sample());
+    answer(app.pages.newest_dead(&query.bytes("queue"), ahead).await)
+}
+
+async fn groups(State(app): Known, query: Query) -> Response {
+    let name = query.bytes("queue");
+    let dead = app.shared.sample().row(&name).map_or(0, |row| row.dead);
+    answer(app.pages.groups(&name, usize::try_from(dead).unwrap_or(0)).await)
+}
+
+async fn job(State(app): Known, query: Query) -> Response {
+    answer(app.pages.job(&query.bytes("queue"), &query.bytes("id")).await)
+}
+
+async fn settings(State(app): Known, query: Query) -> Response {
+    answer(app.pages.settings(&query.bytes("queue")).await)
+}
+
+/// The bytes of a payload, as a file that no browser opens by itself.
+async fn payload(State(app): Known, query: Query) -> Response {
+    let name = [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"payload.bin\""),
+    ];
+    match app.pages.payload(&query.bytes("queue"), &query.bytes("id")).await {
+        Ok(Some(bytes)) => (name, bytes).into_response(),
+        Ok(None) => StatusCode::NOT_FOUND.into_response(),
+        Err(trouble) => refusal(&trouble),
+    }
+}
+
+async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query: Query, body: Bytes) -> Response {
+    if !app.may_act {
+        let advice = "Start dq-dashboard with --allow-actions to allow it.";
+        return refusal(&Trouble::new(Kind::Permission, "This page was started without leave to act", &[advice]));
+    }
+    let action: Action = match serde_json::from_slice(&body) {
+        Ok(action) => action,
+        Err(e) => {
+            return refusal(&Trouble::new(Kind::Refused, format!("The page asked for what is not known: {e}"), &[]))
+        }
+    };
+    let name = query.bytes("queue");
+    let done = actions::run(&app.pages, &name, &action).await;
+    let told = done.as_ref().map_or_else(|trouble| trouble.detail.clone(), Clone::clone);
+    eprintln!("dq-dashboard: {who} {}: {}: {told}", line(&name, 80), line(&body, 200));
+    match done {
+        Ok(done) => Json(json!({ "done": done })).into_response(),
+        Err(trouble) => refusal(&trouble),
+    }
+}
+
+fn answer(read: Result<Arc<Value>, Trouble>) -> Response {
+    match read {
+        Ok(value) => Json(&*value).into_response(),
+        Err(trouble) => refusal(&trouble),
+    }
+}
+
+fn refusal(trouble: &Trouble) -> Response {
+    let status = match trouble.kind {
+        Kind::Busy => StatusCode::TOO_MANY_REQUESTS,
+        Kind::Permission => StatusCode::FORBIDDEN,
+        Kind::Refused => StatusCode::BAD_REQUEST,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    (status, Json(json!({ "trouble": trouble }))).into_response()
+}

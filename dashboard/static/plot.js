@@ -1,0 +1,182 @@
+// A plot over time in SVG: lines that differ by colour and by dash, a crosshair by pointer and by keyboard, and the same
+// in words for those who do not see it.
+
+import { h, refill, s, write } from "./dom.js";
+import { hourAndMinute, timeOfDay } from "./format.js";
+
+const WIDTH = 640;
+const HEIGHT = 150;
+const LEFT = 46;
+const RIGHT = 8;
+const TOP = 8;
+const BOTTOM = 20;
+/** Rows of the table that stands for the plot. */
+const ROWS = 12;
+
+/**
+ * `series` are {name, column, kind}; `kind` names the look: a, b, c or d, an `area` is filled.
+ * `show` writes a value for people. Gives {element, update}.
+ */
+export function plot({ title, series, show, note }) {
+  const svg = s("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0", preserveAspectRatio: "none" });
+  const legend = h("ul", { class: "legend" }, series.map((one) => legendItem(one)));
+  const table = h("table", { class: "plain" });
+  const reading = h("p", { class: "reading", "aria-live": "off" });
+  const details = h("details", { class: "as-table" }, h("summary", {}, "As a table"), table);
+  const element = h(
+    "figure",
+    { class: "chart" },
+    h("figcaption", {}, h("h3", {}, title), note ? h("span", { class: "dim" }, note) : null, legend),
+    h("div", { class: "plot-frame" }, svg, reading),
+    details,
+  );
+  let drawn = null;
+  const cross = crosshair(svg, reading, () => drawn);
+  const update = (columns) => {
+    drawn = draw(svg, columns, series, show, title);
+    series.forEach((one, at) => write(legend.children[at].querySelector("b"), drawn.count ? show(columns[one.column].at(-1)) : "–"));
+    cross.again();
+    if (details.open) fillTable(table, columns, series, show);
+  };
+  details.addEventListener("toggle", () => details.open && drawn && fillTable(table, drawn.columns, series, show));
+  return { element, update };
+}
+
+function legendItem(one) {
+  const line = s("svg", { class: "key", viewBox: "0 0 18 8", "aria-hidden": "true" }, s("path", { class: `line ${one.kind}`, d: "M0 4H18" }));
+  return h("li", {}, line, h("span", {}, one.name), h("b", {}, "–"));
+}
+
+function draw(svg, columns, series, show, title) {
+  const count = columns.at.length;
+  if (count === 0) {
+    refill(svg, s("text", { x: WIDTH / 2, y: HEIGHT / 2, class: "tick", "text-anchor": "middle" }, "No figures yet"));
+    svg.setAttribute("aria-label", `${title}: no figures yet`);
+    return { count, columns, xs: [], series, show };
+  }
+  const [from, to] = [columns.at[0], Math.max(columns.at.at(-1), columns.at[0] + 1)];
+  const top = nice(Math.max(1e-9, ...series.flatMap((one) => columns[one.column])));
+  const x = (at) => LEFT + ((at - from) / (to - from)) * (WIDTH - LEFT - RIGHT);
+  const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
+  const xs = columns.at.map(x);
+  refill(
+    svg,
+    [0, top / 2, top].map((value) => gridline(y(value), show(value))),
+    ticks(from, to).map((at) => s("text", { x: x(at), y: HEIGHT - 5, class: "tick", "text-anchor": "middle" }, hourAndMinute(at * 1000))),
+    [...series].reverse().map((one) => line(one, xs, columns[one.column].map(y), y(0))),
+    s("g", { class: "cross" }),
+  );
+  svg.setAttribute("aria-label", words(title, columns, series, show, from, to));
+  return { count, columns, xs, y, series, show };
+}
+
+function gridline(y, text) {
+  return s(
+    "g",
+    {},
+    s("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y, class: "grid" }),
+    s("text", { x: LEFT - 6, y: y + 4, class: "tick", "text-anchor": "end" }, text),
+  );
+}
+
+function line(one, xs, ys, floor) {
+  const points = xs.map((x, at) => `${x.toFixed(1)} ${ys[at].toFixed(1)}`);
+  const path = `M${points.join("L")}`;
+  const area = one.area ? s("path", { class: `area ${one.kind}`, d: `${path}L${xs.at(-1).toFixed(1)} ${floor}L${xs[0].toFixed(1)} ${floor}Z` }) : null;
+  const dot = xs.length === 1 ? s("circle", { class: `dot ${one.kind}`, cx: xs[0], cy: ys[0], r: 2.5 }) : null;
+  return s("g", {}, area, s("path", { class: `line ${one.kind}`, d: path }), dot);
+}
+
+/** The least round number that is not below. */
+function nice(value) {
+  const size = 10 ** Math.floor(Math.log10(value));
+  return [1, 2, 2.5, 5, 10].map((step) => step * size).find((step) => step >= value);
+}
+
+/** Round times of day, about four. */
+function ticks(from, to) {
+  const step = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600].find((length) => (to - from) / length <= 4.5) ?? 21_600;
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  const span = to - from;
+  return found.filter((at) => at - from > span * 0.04 && to - at > span * 0.04);
+}
+
+/** What a plot says, in a sentence. */
+function words(title, columns, series, show, from, to) {
+  const each = series.map((one) => {
+    const values = columns[one.column];
+    return `${one.name} from ${show(Math.min(...values))} to ${show(Math.max(...values))}, now ${show(values.at(-1))}`;
+  });
+  return `${title}, ${hourAndMinute(from * 1000)} to ${hourAndMinute(to * 1000)}: ${each.join("; ")}. Arrow keys read single points.`;
+}
+
+function crosshair(svg, reading, drawn) {
+  let at = null;
+  const paint = () => {
+    const now = drawn();
+    const group = svg.querySelector(".cross");
+    if (!group || at === null || !now?.count) {
+      group?.replaceChildren();
+      write(reading, "");
+      return;
+    }
+    at = Math.min(Math.max(at, 0), now.count - 1);
+    const x = now.xs[at];
+    refill(
+      group,
+      s("line", { x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
+      now.series.map((one) => s("circle", { class: `dot ${one.kind}`, cx: x, cy: now.y(now.columns[one.column][at]), r: 3 })),
+    );
+    const values = now.series.map((one) => `${one.name} ${now.show(now.columns[one.column][at])}`);
+    write(reading, `${timeOfDay(now.columns.at[at] * 1000)} · ${values.join(" · ")}`);
+  };
+  const leave = () => {
+    at = null;
+    reading.setAttribute("aria-live", "off");
+    paint();
+  };
+  svg.addEventListener("pointermove", (event) => {
+    const now = drawn();
+    if (!now?.count) return;
+    const frame = svg.getBoundingClientRect();
+    const x = ((event.clientX - frame.left) / frame.width) * WIDTH;
+    at = now.xs.reduce((best, here, place) => (Math.abs(here - x) < Math.abs(now.xs[best] - x) ? place : best), 0);
+    paint();
+  });
+  svg.addEventListener("pointerleave", leave);
+  svg.addEventListener("blur", leave);
+  svg.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -1e9, End: 1e9 }[event.key];
+    if (!step || !drawn()?.count) return;
+    event.preventDefault();
+    at = (at ?? drawn().count - (step < 0 ? 0 : 1)) + step;
+    reading.setAttribute("aria-live", "polite");
+    paint();
+  });
+  return { again: paint };
+}
+
+function fillTable(table, columns, series, show) {
+  const step = Math.max(1, Math.ceil(columns.at.length / ROWS));
+  const places = [...columns.at.keys()].filter((at) => (columns.at.length - 1 - at) % step === 0).reverse();
+  refill(
+    table,
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), series.map((one) => h("th", { scope: "col" }, one.name)))),
+    h("tbody", {}, places.map((at) => h("tr", {}, h("th", { scope: "row" }, timeOfDay(columns.at[at] * 1000)), series.map((one) => h("td", {}, show(columns[one.column][at])))))),
+  );
+}
+
+/** A small line for a table. */
+export function spark(values) {
+  const svg = s("svg", { class: "spark", viewBox: "0 0 72 18", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const path = s("path", { class: "line a" });
+  svg.append(path);
+  const update = (points) => {
+    const top = Math.max(1, ...points);
+    const x = (at) => (points.length < 2 ? 72 : (at / (points.length - 1)) * 72);
+    path.setAttribute("d", points.length ? `M${points.map((value, at) => `${x(at).toFixed(1)} ${(16.5 - (value / top) * 15).toFixed(1)}`).join("L")}` : "");
+  };
+  update(values);
+  return { element: svg, update };
+}

@@ -1,0 +1,70 @@
+//! The program itself, started as a user does.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+use crate::common::server::mortal;
+use crate::common::Server;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_dq-dashboard");
+
+/// A running dashboard. Dropping it ends it.
+pub struct Dashboard {
+    child: Child,
+    /// `http://127.0.0.1:8380/`
+    pub base: String,
+    pub port: u16,
+}
+
+impl Dashboard {
+    /// Shows the server, and only that.
+    pub fn of(server: &Server) -> Dashboard {
+        Dashboard::start(&[&url(server)])
+    }
+
+    /// Shows the server, with leave to act.
+    pub fn acting(server: &Server) -> Dashboard {
+        Dashboard::start(&[&url(server), "--allow-actions"])
+    }
+
+    pub fn start(args: &[&str]) -> Dashboard {
+        Dashboard::start_with(args, &[])
+    }
+
+    pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Dashboard {
+        let mut command = mortal(PROGRAM);
+        command.args(["--listen", "127.0.0.1:0"]).args(args).envs(env.iter().copied());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("it has an output"));
+        output.read_line(&mut line).expect("it tells where it is");
+        let base = line.split(' ').find(|word| word.starts_with("http://")).unwrap_or_else(|| panic!("{line}"));
+        let port = base.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+        std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
+        Dashboard { child, base: base.to_string(), port }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Runs the program where it is to refuse to start.
+pub fn refused(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).stdin(Stdio::null()).output().expect("the program starts")
+}
+
+pub fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port)
+}

@@ -1,0 +1,143 @@
+//! Queues with a life: each in a state that an operator meets.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::args;
+use crate::common::{Queue, Server};
+
+/// Threads that push and work until it is dropped.
+pub struct Workload {
+    over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Workload {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Errors as handlers write them.
+const ERRORS: [&str; 4] = [
+    "ConnectionTimeout: gateway.example.com:443 did not answer within 30s",
+    "HTTP 502 from https://hooks.example.com/orders/",
+    "ValueError: unknown currency 'XBT' in order ",
+    "KeyError: 'customer_id'",
+];
+
+const STACK: &str = "Traceback (most recent call last):\n  File \"/srv/worker/run.py\", line 41, in work\n    \
+                     handle(payload)\n  File \"/srv/worker/webhooks.py\", line 88, in handle\n    \
+                     response = session.post(url, json=body, timeout=30)\nConnectionTimeout: gateway did not answer";
+
+impl Workload {
+    /// `mail` flows, `invoices` has no worker, `webhooks` fails, `reports` waits for its time, `thumbnails` is paused,
+    /// `search-index` has idle workers.
+    pub fn start(server: &Server) -> Workload {
+        stock(server);
+        let over = Arc::new(AtomicBool::new(false));
+        let mut threads = vec![];
+        let mut run = |name: &str, work: fn(&mut Queue, u64)| {
+            let (mut queue, over) = (server.queue(name), over.clone());
+            queue.unwatched();
+            threads.push(std::thread::spawn(move || {
+                let mut round = 0;
+                while !over.load(Ordering::Relaxed) {
+                    round += 1;
+                    work(&mut queue, round);
+                }
+            }));
+        };
+        run("mail", push_mail);
+        run("mail", work_mail);
+        run("webhooks", push_webhooks);
+        run("webhooks", fail_webhooks);
+        run("search-index", wait_for_work);
+        run("search-index", wait_for_work);
+        Workload { over, threads }
+    }
+}
+
+/// What stands in the queues from the beginning.
+fn stock(server: &Server) {
+    let mut invoices = server.queue("invoices");
+    for number in 1..=240 {
+        invoices.push(format!(
+            "{{\"invoice\":{},\"customer\":\"c-{}\",\"total\":{}.50}}",
+            10_000 + number,
+            number % 37,
+            number * 3
+        ));
+    }
+    let mut reports = server.queue("reports");
+    reports.unwatched();
+    for (count, delay) in [(12, "8s"), (40, "45s"), (150, "4m"), (600, "40m"), (2100, "5h"), (900, "20h"), (350, "3d")]
+    {
+        reports.push_many(count, &args!["DELAY", delay]);
+    }
+    let mut thumbnails = server.queue("thumbnails");
+    thumbnails.push_many(35, &[]);
+    thumbnails.ok("PAUSE", vec![]);
+    let mut webhooks = server.queue("webhooks");
+    webhooks.unwatched();
+    for number in 0..160 {
+        let payload = format!(
+            "{{\"event\":\"order.paid\",\"order\":{},\"url\":\"https://hooks.example.com/orders/{number}\"}}",
+            7000 + number
+        );
+        webhooks.push(payload);
+        let job = webhooks.claim();
+        let error = format!("{}{number}", ERRORS[number % 7 % 4]);
+        webhooks.ok("FAIL", args![&job.receipt, "ERROR", error, "STACK", STACK]);
+    }
+}
+
+fn pause(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
+}
+
+fn push_mail(queue: &mut Queue, round: u64) {
+    let wave = 6.0 + 5.0 * (round as f64 / 40.0).sin();
+    for number in 0..wave as u64 {
+        let delay = if number == 0 { "20s" } else { "0ms" };
+        let payload = format!("{{\"to\":\"user{}@example.com\",\"template\":\"welcome\"}}", round * 10 + number);
+        let _ = queue.call("PUSH", args![payload, "DELAY", delay]);
+    }
+    pause(100);
+}
+
+fn work_mail(queue: &mut Queue, round: u64) {
+    let Ok(reply) = queue.call("CLAIM", args!["COUNT", 10, "BLOCK", 200]) else { return pause(100) };
+    for (place, job) in crate::common::list(&reply).iter().map(crate::common::Job::of).enumerate() {
+        pause(8);
+        let _ = match (round + place as u64).is_multiple_of(60) {
+            true => queue.call("RETRY", args![job.receipt, "ERROR", "SMTPServerBusy: 421 try again later"]),
+            false => queue.call("ACK", args![job.receipt]),
+        };
+    }
+}
+
+fn push_webhooks(queue: &mut Queue, round: u64) {
+    let _ = queue.call("PUSH", args![format!("{{\"event\":\"order.shipped\",\"order\":{round}}}")]);
+    pause(400);
+}
+
+fn fail_webhooks(queue: &mut Queue, round: u64) {
+    let Ok(reply) = queue.call("CLAIM", args!["BLOCK", 200]) else { return pause(100) };
+    for job in crate::common::list(&reply).iter().map(crate::common::Job::of) {
+        pause(60);
+        let _ = match round % 9 {
+            0 => queue.call("FAIL", args![job.receipt, "ERROR", format!("{}{round}", ERRORS[1]), "STACK", STACK]),
+            _ => queue.call("ACK", args![job.receipt]),
+        };
+    }
+}
+
+fn wait_for_work(queue: &mut Queue, _: u64) {
+    let _ = queue.call("CLAIM", args!["BLOCK", 300]);
+}
