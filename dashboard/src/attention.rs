@@ -71,7 +71,9 @@ fn late(facts: &Facts) -> Option<(Level, String)> {
     let claims = per_second(facts.lately.claimed, facts.lately_s);
     Some(match () {
         () if paused => (Level::Warn, format!("{late}: paused")),
-        () if waiting > 0 => (Level::Warn, format!("{late}, though {} wait: is max-leased reached?", workers(waiting))),
+        () if waiting > 0 => {
+            (Level::Warn, format!("{late}, though there are workers that wait: is max-leased reached?"))
+        }
         () if leased == 0 && claims == 0.0 => (Level::Bad, format!("{late}, and no worker claims or waits")),
         () if claims == 0.0 => (Level::Bad, format!("{late}: {} in hand, nothing claimed", jobs(leased))),
         () => {
@@ -136,7 +138,9 @@ fn calm(facts: &Facts) -> (Level, String) {
         () if done > 0.0 => (Level::Flowing, "flows".to_string()),
         () if leased > 0 => (Level::Flowing, format!("{} in hand", jobs(leased))),
         () if ready > 0 => (Level::Flowing, format!("{} just due", jobs(ready))),
-        () if waiting > 0 => (Level::Idle, format!("{} wait", workers(waiting))),
+        () if waiting > 0 => {
+            (Level::Idle, format!("{} {}", workers(waiting), if waiting == 1 { "waits" } else { "wait" }))
+        }
         () if delayed > 0 => (Level::Idle, "nothing due yet".to_string()),
         () => (Level::Idle, "empty".to_string()),
     }

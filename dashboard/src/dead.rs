@@ -158,9 +158,13 @@ impl Scan {
     }
 }
 
+/// A short number behind one of these words says what happened, and not to whom.
+const CODES: [&str; 5] = ["http", "status", "code", "errno", "exit"];
+
 /// The error without numbers, ids and quoted words, so that errors of one kind are one group.
 pub fn shape(error: &str) -> String {
     let mut out = String::new();
+    let mut before = String::new();
     let mut letters = error.chars().peekable();
     while let Some(letter) = letters.next() {
         if letter.is_ascii_alphanumeric() {
@@ -170,7 +174,9 @@ pub fn shape(error: &str) -> String {
                 word.push(next);
             }
             let is_number = word.contains(|c: char| c.is_ascii_digit());
-            out.push_str(if is_number { "#" } else { &word });
+            let differs = is_number && !(word.len() <= 5 && CODES.contains(&before.as_str()));
+            out.push_str(if differs { "#" } else { &word });
+            before = word.to_ascii_lowercase();
         } else {
             out.push(letter);
         }
@@ -239,6 +245,7 @@ mod tests {
         let one = shape("user 4711 not found at 0x7f3a: timeout after 30s (8yShmAPrsrg)");
         assert_eq!(one, shape("user 12 not found at 0x11ff: timeout after 5s (8yShmAPr1rh)"));
         assert_eq!(one, "user # not found at #: timeout after # (#)");
+        assert_eq!(shape("HTTP 502 from host7, exit code 3"), "HTTP 502 from #, exit code 3");
         assert_ne!(shape("no such address"), shape("mail server is busy"));
     }
 

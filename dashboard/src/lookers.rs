@@ -48,7 +48,12 @@ impl Lookers {
         seen.queues.keys().cloned().collect()
     }
 
-    /// Waits until somebody comes after nobody was there.
+    /// Something was done: whoever looks wants to see it.
+    pub fn nudge(&self) {
+        self.came.notify_one();
+    }
+
+    /// Waits until somebody comes after nobody was there, or something was done.
     pub async fn come(&self) {
         self.came.notified().await;
     }

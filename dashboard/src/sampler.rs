@@ -108,7 +108,7 @@ impl Sampler {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                () = self.shared.lookers.come(), if pause > WATCHED => {}
+                () = self.shared.lookers.come() => {}
             }
         }
     }

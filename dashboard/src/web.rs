@@ -236,6 +236,7 @@ async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query
     };
     let name = query.bytes("queue");
     let done = actions::run(&app.pages, &name, &action).await;
+    app.shared.lookers.nudge();
     let told = done.as_ref().map_or_else(|trouble| trouble.detail.clone(), Clone::clone);
     eprintln!("dq-dashboard: {who} {}: {}: {told}", line(&name, 80), line(&body, 200));
     match done {

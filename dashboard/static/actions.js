@@ -1,6 +1,6 @@
 // The questions: what will happen, to how many; then it is done, and said.
 
-import { post } from "./api.js";
+import { post, read } from "./api.js";
 import { ask } from "./ask.js";
 import { jobs, letters, number, parseDuration } from "./format.js";
 import { say } from "./say.js";
@@ -26,6 +26,13 @@ async function run(queue, action) {
   }
 }
 
+/** How it stands now, for a question that says how many. */
+async function fresh(queue) {
+  const told = await read("queue", { queue: queue.key }).catch(() => null);
+  if (told?.row) queue.row = told.row;
+  return queue.row;
+}
+
 const duration = (text) => (parseDuration(text) === null ? "A duration is a number with ms, s, m, h or d: 30s, 5m, 2h." : null);
 
 const spread = {
@@ -37,7 +44,7 @@ const spread = {
 };
 
 export async function pause(queue) {
-  const row = queue.row;
+  const row = await fresh(queue);
   const lines = [
     "Nothing is claimed from it until it is resumed. Pushes, acknowledgements and leases go on; workers go on waiting.",
     `${jobs(row.ready)} ready, ${number(row.leased)} in workers' hands, ${number(row.waiting)} workers waiting.`,
@@ -46,12 +53,13 @@ export async function pause(queue) {
 }
 
 export async function resume(queue) {
-  const lines = [`Workers claim its jobs again: ${jobs(queue.row.ready)} ready, ${number(queue.row.waiting)} workers waiting.`];
+  const row = await fresh(queue);
+  const lines = [`Workers claim its jobs again: ${jobs(row.ready)} ready, ${number(row.waiting)} workers waiting.`];
   if (await ask({ title: `Resume ${queue.name}?`, lines, confirm: "Resume" })) await run(queue, { do: "resume" });
 }
 
 export async function purge(queue) {
-  const row = queue.row;
+  const row = await fresh(queue);
   const states = ["ready", "delayed", "leased", "dead"];
   const fields = states.map((state) => ({
     name: state,
@@ -71,7 +79,7 @@ export async function purge(queue) {
 }
 
 export async function rescheduleAll(queue) {
-  const row = queue.row;
+  const row = await fresh(queue);
   const answer = await ask({
     title: `Reschedule all of ${queue.name}?`,
     lines: [
@@ -93,9 +101,10 @@ const REASONS = [
 ];
 
 export async function replayAll(queue) {
+  const row = await fresh(queue);
   const answer = await ask({
     title: `Replay the dead letters of ${queue.name}?`,
-    lines: [`${letters(queue.row.dead)}, or those of one reason, become jobs again in their old order, with their failures counted from zero.`],
+    lines: [`${letters(row.dead)}, or those of one reason, become jobs again in their old order, with their failures counted from zero.`],
     fields: [{ name: "reason", label: "Those that died of", options: REASONS }, spread],
     confirm: "Replay",
   });

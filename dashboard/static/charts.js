@@ -1,7 +1,7 @@
 // The plots over time of one queue, or of all, with the choice of how far back.
 
 import { h, refill } from "./dom.js";
-import { compact, duration, rate } from "./format.js";
+import { compact, duration, rate, span } from "./format.js";
 import { follow } from "./live.js";
 import { dueBars } from "./due.js";
 import { plot } from "./plot.js";
@@ -12,7 +12,7 @@ const RANGES = [
   ["24 h", { fine: 0, seconds: 86_400 }],
 ];
 
-/** Gives {element, end, delayed}; `delayed` is told how many jobs are delayed. */
+/** Gives {plots, due, end, delayed}; `delayed` is told how many jobs are delayed. */
 export function charts(queue, fail) {
   const plots = [
     plot({
@@ -29,6 +29,8 @@ export function charts(queue, fail) {
       title: "Lateness",
       note: "of the oldest ready job",
       show: (value) => (value === 0 ? "0" : duration(value * 1000)),
+      axis: span,
+      seconds: true,
       series: [{ name: "late by", column: "late", kind: "a", area: true }],
     }),
     plot({
@@ -59,7 +61,8 @@ export function charts(queue, fail) {
     history.again();
   });
   return {
-    element: h("section", { class: "charts", "aria-label": "Plots over time" }, choice, plots.map((one) => one.element), due.element),
+    plots: [choice, plots.map((one) => one.element)],
+    due: due.element,
     delayed: (count) => {
       const changed = (count === 0) !== (delayed === 0);
       delayed = count;

@@ -106,7 +106,7 @@ function showNewest(place, queue) {
       if (!stopped) refill(trouble, troublePage(error));
     }
   };
-  bar = choiceBar(queue, "dead", table.chosen, load);
+  bar = choiceBar(queue, "dead", table, load);
   const again = h("button", { type: "button", class: "quiet", onclick: load }, "Look again");
   refill(place, h("div", { class: "toolbar" }, again, note, bar.element), trouble, table.element);
   load();

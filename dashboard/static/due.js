@@ -1,9 +1,7 @@
 // When the delayed jobs come due: a bar for each span of time.
 
 import { h, refill, write } from "./dom.js";
-import { compact, duration, jobs, number } from "./format.js";
-
-const span = (seconds) => duration(seconds * 1000);
+import { compact, jobs, number, span } from "./format.js";
 
 /** Gives {element, update}; `update` takes the answer of /api/due and how many jobs are delayed. */
 export function dueBars() {
@@ -13,7 +11,7 @@ export function dueBars() {
   const head = h("thead", { class: "aloud" }, h("tr", {}, h("th", { scope: "col" }, "Due"), h("th", { scope: "col" }, "Share"), h("th", { scope: "col" }, "Jobs")));
   const table = h("table", { class: "bars" }, caption, head, body);
   const remark = h("p", { class: "dim small" });
-  const element = h("figure", { class: "chart due" }, h("figcaption", {}, h("h3", {}, "When delayed jobs come due"), note), table, remark);
+  const element = h("figure", { class: "chart due" }, h("figcaption", {}, h("h2", {}, "When delayed jobs come due"), note), table, remark);
   const update = (told, delayed) => {
     const { edges, due, counted } = told;
     if (delayed === 0 || counted === 0) {

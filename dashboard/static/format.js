@@ -2,10 +2,10 @@
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const short = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, {
-  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit",
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
 
 export const number = (n) => whole.format(n);
@@ -37,6 +37,12 @@ export function duration(ms) {
   const rest = next ? Math.floor((size % length) / next[1]) : 0;
   const head = `${Math.floor(size / length)} ${unit}`;
   return rest > 0 ? `${head} ${rest} ${next[0]}` : head;
+}
+
+/** Seconds in one unit: "40 s", "2.5 min", "4 h". */
+export function span(seconds) {
+  const [unit, length] = UNITS.find(([, ms]) => seconds * 1000 >= ms) ?? ["s", 1000];
+  return seconds === 0 ? "0" : `${one.format((seconds * 1000) / length)} ${unit}`;
 }
 
 export function microseconds(us) {

@@ -10,7 +10,7 @@ import { troublePage } from "./trouble.js";
 
 const TIMES = { ready: "Due", delayed: "Due", leased: "Lease ends", dead: "Died" };
 
-/** The table of jobs with its choice; `state` says what its time is. Gives {element, fill, chosen}. */
+/** The table of jobs with its choice; `state` says what its time is. Gives {element, fill, chosen, unchoose}. */
 export function jobTable(queue, state, changed = () => {}) {
   const body = h("tbody");
   const all = h("input", { type: "checkbox", "aria-label": "Choose all of this page" });
@@ -45,7 +45,11 @@ export function jobTable(queue, state, changed = () => {}) {
     refill(body, list.map((job) => jobRow(queue, job, state, kept.has(job.id))));
     tell();
   };
-  return { element, fill, chosen };
+  const unchoose = () => {
+    boxes().forEach((box) => (box.checked = false));
+    tell();
+  };
+  return { element, fill, chosen, unchoose };
 }
 
 function jobRow(queue, job, state, isChosen) {
@@ -73,9 +77,13 @@ export function ageTimes(element) {
 }
 
 /** The buttons for what is chosen. */
-export function choiceBar(queue, state, chosen, done) {
+export function choiceBar(queue, state, table, done) {
   const count = h("span", { class: "dim", role: "status" });
-  const act = (action) => async () => (await action(queue, chosen(), state)) && done();
+  const act = (action) => async () => {
+    if (!(await action(queue, table.chosen(), state))) return;
+    table.unchoose();
+    done();
+  };
   const buttons = [];
   if (state === "dead") buttons.push(h("button", { type: "button", onclick: act(replayIds) }, "Replay…"));
   if (state === "ready" || state === "delayed") buttons.push(h("button", { type: "button", onclick: act(rescheduleIds) }, "Reschedule…"));
@@ -92,7 +100,7 @@ export function choiceBar(queue, state, chosen, done) {
 export function pagedJobs(place, queue, state, lead = null) {
   let bar = null;
   const table = jobTable(queue, state, (ids) => bar?.update(ids));
-  bar = choiceBar(queue, state, table.chosen, () => load());
+  bar = choiceBar(queue, state, table, () => load());
   const note = h("p", { class: "dim", role: "status" });
   const first = h("button", { type: "button", class: "quiet", "data-first": true }, "First");
   const next = h("button", { type: "button", class: "quiet", "data-next": true }, "Next");

@@ -73,11 +73,12 @@ export function showOverview(main, { heard, fail }) {
       h(
         "section",
         { "aria-label": "Queues" },
-        h("div", { class: "toolbar" }, h("label", { for: "match", class: "aloud" }, "Search queues by name"), search, h("label", { for: "sort" }, "By"), sort, count),
+        h("div", { class: "toolbar" }, h("label", { for: "match", class: "aloud" }, "Search queues by name"), search, h("span", { class: "jump" }, h("label", { for: "sort" }, "By"), sort), count),
         table,
         empty,
+        plots.due,
       ),
-      plots.element,
+      h("section", { class: "charts", "aria-label": "Plots over time" }, plots.plots),
     ),
   ];
   const page = pageOrTrouble(main, content);
@@ -192,7 +193,10 @@ function newRow(data) {
       refill(mark, sign(level));
     }
     write(why, row.why.join(" · "));
-    COLUMNS.forEach(([, , show], at) => write(cells[at], show(row)));
+    COLUMNS.forEach(([, , show], at) => {
+      write(cells[at], show(row));
+      cells[at].classList.toggle("zero", ["0", "–"].includes(cells[at].textContent));
+    });
     cells[0].classList.toggle("hot", row.late_ms >= 2000);
     cells[4].classList.toggle("hot", row.dead > 0);
     line.update(row.backlog);

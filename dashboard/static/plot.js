@@ -4,21 +4,25 @@
 import { h, refill, s, write } from "./dom.js";
 import { hourAndMinute, timeOfDay } from "./format.js";
 
-const WIDTH = 640;
-const HEIGHT = 150;
-const LEFT = 46;
+const HEIGHT = 132;
+const LEFT = 42;
 const RIGHT = 8;
 const TOP = 8;
 const BOTTOM = 20;
 /** Rows of the table that stands for the plot. */
 const ROWS = 12;
 
+/** Round numbers for the top of a plot: of counts, and of seconds. */
+const COUNTS = [1, 2, 4, 5, 10];
+const SECONDS = [1, 2, 4, 10, 20, 40, 60, 120, 240, 600, 1200, 2400, 3600, 7200, 14_400, 28_800, 86_400, 172_800, 345_600, 864_000];
+
 /**
- * `series` are {name, column, kind}; `kind` names the look: a, b, c or d, an `area` is filled.
- * `show` writes a value for people. Gives {element, update}.
+ * `series` are {name, column, kind}; `kind` names the look: a, b or c, an `area` is filled.
+ * `show` writes a value for people, `axis` the same with little room; `seconds` says that values are such.
+ * Gives {element, update}.
  */
-export function plot({ title, series, show, note }) {
-  const svg = s("svg", { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0", preserveAspectRatio: "none" });
+export function plot({ title, series, show, axis = show, seconds = false, note }) {
+  const svg = s("svg", { class: "plot", role: "img", tabindex: "0" });
   const legend = h("ul", { class: "legend" }, series.map((one) => legendItem(one)));
   const table = h("table", { class: "plain" });
   const reading = h("p", { class: "reading", "aria-live": "off" });
@@ -26,18 +30,20 @@ export function plot({ title, series, show, note }) {
   const element = h(
     "figure",
     { class: "chart" },
-    h("figcaption", {}, h("h3", {}, title), note ? h("span", { class: "dim" }, note) : null, legend),
+    h("figcaption", {}, h("h2", {}, title), note ? h("span", { class: "dim" }, note) : null, legend),
     h("div", { class: "plot-frame" }, svg, reading),
     details,
   );
+  const look = { title, series, show, axis, seconds };
   let drawn = null;
   const cross = crosshair(svg, reading, () => drawn);
   const update = (columns) => {
-    drawn = draw(svg, columns, series, show, title);
+    drawn = draw(svg, columns, look);
     series.forEach((one, at) => write(legend.children[at].querySelector("b"), drawn.count ? show(columns[one.column].at(-1)) : "–"));
     cross.again();
     if (details.open) fillTable(table, columns, series, show);
   };
+  new ResizeObserver(() => drawn && update(drawn.columns)).observe(svg);
   details.addEventListener("toggle", () => details.open && drawn && fillTable(table, drawn.columns, series, show));
   return { element, update };
 }
@@ -47,34 +53,36 @@ function legendItem(one) {
   return h("li", {}, line, h("span", {}, one.name), h("b", {}, "–"));
 }
 
-function draw(svg, columns, series, show, title) {
+function draw(svg, columns, { title, series, show, axis, seconds }) {
   const count = columns.at.length;
+  const width = Math.max(200, svg.clientWidth || 600);
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   if (count === 0) {
-    refill(svg, s("text", { x: WIDTH / 2, y: HEIGHT / 2, class: "tick", "text-anchor": "middle" }, "No figures yet"));
+    refill(svg, s("text", { x: width / 2, y: HEIGHT / 2, class: "tick", "text-anchor": "middle" }, "No figures yet"));
     svg.setAttribute("aria-label", `${title}: no figures yet`);
-    return { count, columns, xs: [], series, show };
+    return { count, columns, width, xs: [], series, show };
   }
   const [from, to] = [columns.at[0], Math.max(columns.at.at(-1), columns.at[0] + 1)];
-  const top = nice(Math.max(1e-9, ...series.flatMap((one) => columns[one.column])));
-  const x = (at) => LEFT + ((at - from) / (to - from)) * (WIDTH - LEFT - RIGHT);
+  const top = nice(Math.max(1, ...series.flatMap((one) => columns[one.column])), seconds);
+  const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const xs = columns.at.map(x);
   refill(
     svg,
-    [0, top / 2, top].map((value) => gridline(y(value), show(value))),
-    ticks(from, to).map((at) => s("text", { x: x(at), y: HEIGHT - 5, class: "tick", "text-anchor": "middle" }, hourAndMinute(at * 1000))),
+    [0, top / 2, top].map((value) => gridline(y(value), axis(value), width)),
+    ticks(from, to).map((at) => s("text", { x: x(at), y: HEIGHT - 4, class: "tick", "text-anchor": "middle" }, at % 60 ? timeOfDay(at * 1000) : hourAndMinute(at * 1000))),
     [...series].reverse().map((one) => line(one, xs, columns[one.column].map(y), y(0))),
     s("g", { class: "cross" }),
   );
   svg.setAttribute("aria-label", words(title, columns, series, show, from, to));
-  return { count, columns, xs, y, series, show };
+  return { count, columns, width, xs, y, series, show };
 }
 
-function gridline(y, text) {
+function gridline(y, text, width) {
   return s(
     "g",
     {},
-    s("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y, y2: y, class: "grid" }),
+    s("line", { x1: LEFT, x2: width - RIGHT, y1: y, y2: y, class: "grid" }),
     s("text", { x: LEFT - 6, y: y + 4, class: "tick", "text-anchor": "end" }, text),
   );
 }
@@ -88,14 +96,15 @@ function line(one, xs, ys, floor) {
 }
 
 /** The least round number that is not below. */
-function nice(value) {
+function nice(value, seconds) {
+  if (seconds) return SECONDS.find((step) => step >= value) ?? value;
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * size).find((step) => step >= value);
+  return COUNTS.map((step) => step * size).find((step) => step >= value);
 }
 
 /** Round times of day, about four. */
 function ticks(from, to) {
-  const step = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600].find((length) => (to - from) / length <= 4.5) ?? 21_600;
+  const step = [10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600].find((length) => (to - from) / length <= 4.5) ?? 21_600;
   const found = [];
   for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
   const span = to - from;
@@ -140,7 +149,7 @@ function crosshair(svg, reading, drawn) {
     const now = drawn();
     if (!now?.count) return;
     const frame = svg.getBoundingClientRect();
-    const x = ((event.clientX - frame.left) / frame.width) * WIDTH;
+    const x = ((event.clientX - frame.left) / frame.width) * now.width;
     at = now.xs.reduce((best, here, place) => (Math.abs(here - x) < Math.abs(now.xs[best] - x) ? place : best), 0);
     paint();
   });
@@ -173,7 +182,7 @@ export function spark(values) {
   const path = s("path", { class: "line a" });
   svg.append(path);
   const update = (points) => {
-    const top = Math.max(1, ...points);
+    const top = Math.max(1, ...points) * 1.25;
     const x = (at) => (points.length < 2 ? 72 : (at / (points.length - 1)) * 72);
     path.setAttribute("d", points.length ? `M${points.map((value, at) => `${x(at).toFixed(1)} ${(16.5 - (value / top) * 15).toFixed(1)}`).join("L")}` : "");
   };

@@ -47,6 +47,7 @@ export function showQueue(main, key, tab, { heard, fail }) {
     queue.row = answer.row ?? emptyRow(key);
     if (title.lastChild.textContent !== queue.name) title.lastChild.textContent = queue.name;
     refillOnce(mark, queue.row.level, () => sign(queue.row.level));
+    why.className = `reasons ${queue.row.level}`;
     const reasons = is ? queue.row.why : ["There is no such queue: it was never pushed to, or is empty and gone"];
     refillOnce(why, reasons.join("\n"), () => reasons.map((reason) => h("li", {}, reason)));
     tabs.forEach((one) => one.update(queue.row));
@@ -126,15 +127,15 @@ const NOW = [
   ["in", "In", (row) => `${rate(row.pushed ?? 0)}/s`],
   ["out", "Done", (row) => `${rate(row.acked ?? 0)}/s`],
   ["bad", "Not well", (row) => `${rate(row.bad ?? 0)}/s`],
-  ["p50", "Late, half", (row) => microseconds(row.p50_us ?? 0)],
-  ["p99", "Late, 99 %", (row) => microseconds(row.p99_us ?? 0)],
-  ["max", "Late, most", (row) => microseconds(row.max_us ?? 0)],
+  ["p50", "Late p50", (row) => microseconds(row.p50_us ?? 0)],
+  ["p99", "Late p99", (row) => microseconds(row.p99_us ?? 0)],
+  ["max", "Late max", (row) => microseconds(row.max_us ?? 0)],
   ["memory", "Memory", (row) => bytes(row.memory ?? 0)],
 ];
 
 function showGlance(body, queue, fail) {
   const values = NOW.map(() => h("dd", {}));
-  const tiles = h("dl", { class: "tiles" }, NOW.map(([key, name], at) => h("div", { class: `tile ${key}` }, h("dt", {}, name), values[at])));
+  const tiles = h("dl", { class: "tiles seven" }, NOW.map(([key, name], at) => h("div", { class: `tile ${key}` }, h("dt", {}, name), values[at])));
   const progress = h("div", { class: "progress", role: "status" });
   const plots = charts(queue.key, fail);
   const figures = h("tbody");
@@ -145,7 +146,7 @@ function showGlance(body, queue, fail) {
     h("summary", {}, "All figures, since the module was loaded ", age),
     h("table", { class: "plain" }, h("caption", { class: "aloud" }, "Every figure of DQ.STATS"), h("thead", { class: "aloud" }, h("tr", {}, h("th", { scope: "col" }, "Figure"), h("th", { scope: "col" }, "Value"))), figures),
   );
-  refill(body, tiles, progress, plots.element, all);
+  refill(body, tiles, progress, h("section", { class: "charts", "aria-label": "Plots" }, plots.plots, plots.due), all);
   const update = ({ row, stats, stats_at: at }) => {
     NOW.forEach(([, , show], place) => write(values[place], show(queue.row)));
     plots.delayed(queue.row.delayed);

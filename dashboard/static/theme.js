@@ -3,6 +3,7 @@
 import { write } from "./dom.js";
 
 const ORDER = ["auto", "light", "dark"];
+const SIGN = { auto: "◐", light: "○", dark: "●" };
 const NAME = { auto: "Auto", light: "Light", dark: "Dark" };
 
 function kept() {
@@ -20,7 +21,7 @@ function apply() {
   if (theme === "auto") document.documentElement.removeAttribute("data-theme");
   else document.documentElement.dataset.theme = theme;
   const button = document.getElementById("theme");
-  write(button, NAME[theme]);
+  write(button, `${SIGN[theme]} ${NAME[theme]}`);
   button.setAttribute("aria-label", `Theme: ${NAME[theme]}. Change it`);
 }
 

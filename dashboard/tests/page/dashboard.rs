@@ -44,10 +44,6 @@ impl Dashboard {
         Dashboard { child, base: base.to_string(), port }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -5,9 +5,21 @@
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../../tests/common/mod.rs"]
 mod common;
+#[allow(dead_code)]
+#[path = "../../../tests/torture/cluster/topology.rs"]
+mod topology;
 
+mod access;
+mod acts;
+mod away;
 mod browser;
 mod dashboard;
+mod guards;
+mod hostile;
 mod http;
+mod load;
+mod million;
 mod screenshots;
+mod sees;
+mod troubles;
 mod workload;

@@ -54,7 +54,7 @@ fn pictures_of_each_page() {
             }
             page.go("#/q/invoices");
             page.press("Purge…");
-            page.sees("#ask", "Purge invoices?");
+            page.sees("#ask[open]", "Purge invoices?");
             take(&mut page, &dir, &format!("question-{size}-{theme}"));
             page.press("Do nothing");
         }

@@ -25,10 +25,10 @@ impl Drop for Workload {
 
 /// Errors as handlers write them.
 const ERRORS: [&str; 4] = [
-    "ConnectionTimeout: gateway.example.com:443 did not answer within 30s",
+    "ConnectionTimeout: gateway.example.com:443 did not answer to request ",
     "HTTP 502 from https://hooks.example.com/orders/",
     "ValueError: unknown currency 'XBT' in order ",
-    "KeyError: 'customer_id'",
+    "KeyError: 'customer_id' in order ",
 ];
 
 const STACK: &str = "Traceback (most recent call last):\n  File \"/srv/worker/run.py\", line 41, in work\n    \
@@ -57,6 +57,7 @@ impl Workload {
         run("mail", work_mail);
         run("webhooks", push_webhooks);
         run("webhooks", fail_webhooks);
+        run("reports", wait_for_work);
         run("search-index", wait_for_work);
         run("search-index", wait_for_work);
         Workload { over, threads }
@@ -78,8 +79,12 @@ fn stock(server: &Server) {
     reports.unwatched();
     for (count, delay) in [(12, "8s"), (40, "45s"), (150, "4m"), (600, "40m"), (2100, "5h"), (900, "20h"), (350, "3d")]
     {
-        reports.push_many(count, &args!["DELAY", delay]);
+        let payloads = (0..count).map(|number| format!("{{\"report\":\"monthly\",\"customer\":{number}}}"));
+        let mut words = args!["DELAY", delay, "PAYLOADS"];
+        words.extend(payloads.map(String::into_bytes));
+        reports.ok("MPUSH", words);
     }
+    server.queue("search-index").push("{\"rebuild\":true}");
     let mut thumbnails = server.queue("thumbnails");
     thumbnails.push_many(35, &[]);
     thumbnails.ok("PAUSE", vec![]);
@@ -139,5 +144,8 @@ fn fail_webhooks(queue: &mut Queue, round: u64) {
 }
 
 fn wait_for_work(queue: &mut Queue, _: u64) {
-    let _ = queue.call("CLAIM", args!["BLOCK", 300]);
+    let Ok(reply) = queue.call("CLAIM", args!["BLOCK", 300]) else { return pause(100) };
+    for job in crate::common::list(&reply).iter().map(crate::common::Job::of) {
+        let _ = queue.call("ACK", args![job.receipt]);
+    }
 }
