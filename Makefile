@@ -20,7 +20,7 @@ MODULES := $(PREFIX)/lib/redis/modules
 DIST := dq-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 CARGO_DEB := $(TARGET)/tools/bin/cargo-deb
 
-.PHONY: help build run install deb dist docs test test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run dashboard install deb dist docs test test-dashboard dashboard-screenshots test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -35,6 +35,12 @@ run: build ## Start a server with the module by redis.conf.example on PORT (6380
 	@mkdir -p $(RUN)/data
 	@sed 's|^loadmodule .*|loadmodule "$(MODULE)"|' redis.conf.example >$(RUN)/redis.conf
 	exec $(REDIS_SERVER) $(RUN)/redis.conf --port $(PORT) --dir $(RUN)/data
+
+dashboard: ## Build dq-dashboard, the page in the browser: target/release/dq-dashboard; dashboard/README.md tells of it.
+	@scripts/needs.sh build
+	cargo build --release --locked -p dq-dashboard
+	@echo 'This shows the server of `make run` at http://127.0.0.1:8380/:'
+	@echo '$(TARGET)/release/dq-dashboard redis://127.0.0.1:$(PORT)'
 
 install: build ## Install the module below PREFIX (/usr), and say the line that loads it.
 	install -d $(DESTDIR)$(MODULES)
@@ -67,6 +73,15 @@ docs: ## Write the pages of the commands, docs/commands/, from their sources.
 test: ## Run every test, in servers of its own on free ports.
 	@scripts/needs.sh test
 	cargo test --locked
+	@$(MAKE) --no-print-directory test-dashboard
+
+test-dashboard: ## Run the tests of dq-dashboard, in a Chromium without a window.
+	@scripts/needs.sh test-dashboard
+	cargo test --locked -p dq-dashboard
+
+dashboard-screenshots: ## Take pictures of each page of dq-dashboard in both themes and both sizes: target/screenshots/ (4 minutes).
+	@scripts/needs.sh test-dashboard
+	DQ_SCREENSHOTS=$(TARGET)/screenshots cargo test --locked -p dq-dashboard --test page screenshots -- --ignored
 
 test-matrix: ## Run the tests on every supported server, or on SERVERS=valkey-9.1, and write the README's table of them.
 	@scripts/needs.sh matrix
@@ -113,9 +128,9 @@ bench-peers: ## Measure DQ against other queues, which are installed to target/p
 
 lint: ## Check format, clippy and documentation; each warning is an error.
 	@scripts/needs.sh lint
-	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps --document-private-items
 
 clean: ## Remove all that was built, and the data of `make run`.
 	cargo clean

@@ -1,13 +1,13 @@
 #!/bin/sh
 # Sees to it that this machine has what a target of the Makefile needs, cargo excepted.
 #
-#   scripts/needs.sh build|run|test|matrix|packages|fuzz|memcheck|peers|instructions|lint
+#   scripts/needs.sh build|run|test|test-dashboard|matrix|packages|fuzz|memcheck|peers|instructions|lint
 #
 # As root on Debian or Ubuntu it installs what is missing. Otherwise it says in one line what to install.
 # It never touches what is there, and it starts no service.
 set -eu
 
-target=${1:?usage: scripts/needs.sh build|run|test|matrix|packages|fuzz|memcheck|peers|instructions|lint}
+target=${1:?usage: scripts/needs.sh build|run|test|test-dashboard|matrix|packages|fuzz|memcheck|peers|instructions|lint}
 missing=
 
 # need PACKAGE... -- COMMAND...: the packages are missing where the command fails.
@@ -90,6 +90,11 @@ test)
         say_where_npm_is_from
         ;;
     esac
+    ;;
+test-dashboard)
+    server=${DQ_TEST_SERVER:-redis-server}
+    need redis-server -- command -v "${server%% *}"
+    need chromium -- command -v "${DQ_CHROMIUM:-chromium}"
     ;;
 matrix)
     # Not for its server, but for the libraries that those of Debian 12 stand on.

@@ -74,7 +74,8 @@ fn start() -> String {
     // The browser ends with the thread that started it: this one lives as long as the program.
     std::thread::spawn(move || {
         let dir = new_dir();
-        let mut child = mortal("chromium")
+        let program = std::env::var("DQ_CHROMIUM").unwrap_or("chromium".to_string());
+        let mut child = mortal(&program)
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
             .args(["--hide-scrollbars", "--disable-extensions", "--disable-background-networking", "--disable-sync"])
             .args(["--disable-component-update", "--force-device-scale-factor=1", "--remote-debugging-port=0"])
@@ -84,7 +85,7 @@ fn start() -> String {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|e| panic!("chromium does not start: {e}; apt-get install chromium"));
+            .unwrap_or_else(|e| panic!("{program} does not start: {e}; apt-get install chromium"));
         let lines = BufReader::new(child.stderr.take().expect("it has an error output")).lines();
         for line in lines.map_while(Result::ok) {
             if let Some(address) = line.strip_prefix("DevTools listening on ") {

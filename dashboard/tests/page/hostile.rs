@@ -17,7 +17,7 @@ fn unhurt(page: &mut Page) {
         page.eval("document.querySelectorAll('main script, main img, main [onerror], main [onload]').length"),
         json!(0)
     );
-    let wide = page.eval("[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + '.' + e.className).join(' ')");
+    let wide = page.eval("[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.tagName + '.' + e.className).join(' ')");
     assert!(page.overhang() <= 0, "the page can be scrolled sideways: {wide}");
 }
 
