@@ -74,7 +74,7 @@ fn late(facts: &Facts) -> Option<(Level, String)> {
         () if waiting > 0 => {
             (Level::Warn, format!("{late}, though there are workers that wait: is max-leased reached?"))
         }
-        () if leased == 0 && claims == 0.0 => (Level::Bad, format!("{late}, and no worker claims or waits")),
+        () if leased == 0 && claims == 0.0 => (Level::Bad, format!("{late}: no worker claims or waits")),
         () if claims == 0.0 => (Level::Bad, format!("{late}: {} in hand, nothing claimed", jobs(leased))),
         () => {
             let pushes = per_second(facts.lately.pushed, facts.lately_s);
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn the_reason_is_told_in_plain_words() {
         let ready = Counts { ready: 5, ..Default::default() };
-        assert_eq!(first(facts(ready, 12_000)), (Level::Bad, "late by 12 s, and no worker claims or waits".into()));
+        assert_eq!(first(facts(ready, 12_000)), (Level::Bad, "late by 12 s: no worker claims or waits".into()));
         let paused = Counts { paused: true, ..ready };
         assert_eq!(first(facts(paused, 65_000)), (Level::Warn, "late by 1 min 5 s: paused".into()));
         let waits = Counts { waiting: 2, ..Default::default() };

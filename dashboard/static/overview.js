@@ -86,8 +86,9 @@ export function showOverview(main, { heard, fail }) {
   let told = null;
   const paint = (answer) => {
     told = answer;
-    heard(answer);
-    if (!page.shows(answer.totals.queues ? null : answer.trouble)) return;
+    const alone = answer.totals.queues ? null : answer.trouble;
+    heard(answer, Boolean(alone));
+    if (!page.shows(alone)) return;
     write(headline, sentence(answer));
     refillNotes(servers, answer.servers);
     fillTiles(tiles, answer.totals);

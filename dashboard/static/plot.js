@@ -13,7 +13,7 @@ const BOTTOM = 20;
 const ROWS = 12;
 
 /** Round numbers for the top of a plot: of counts, and of seconds. */
-const COUNTS = [1, 2, 4, 5, 10];
+const COUNTS = [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10];
 const SECONDS = [1, 2, 4, 10, 20, 40, 60, 120, 240, 600, 1200, 2400, 3600, 7200, 14_400, 28_800, 86_400, 172_800, 345_600, 864_000];
 
 /**

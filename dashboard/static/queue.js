@@ -38,10 +38,12 @@ export function showQueue(main, key, tab, { heard, fail }) {
   ];
   const page = pageOrTrouble(main, content);
   document.title = `${queue.name} · DQ`;
+  content[2].querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   const inside = show(body, queue, tab, fail);
   const paint = (answer) => {
-    heard(answer);
-    if (!page.shows(answer.row || !answer.trouble ? null : answer.trouble)) return;
+    const alone = answer.row ? null : answer.trouble;
+    heard(answer, Boolean(alone));
+    if (!page.shows(alone)) return;
     queue.name = answer.name;
     const is = Boolean(answer.row);
     queue.row = answer.row ?? emptyRow(key);

@@ -16,10 +16,13 @@ const main = document.getElementById("main");
 let end = () => {};
 let session = null;
 
-/** What each answer tells of the servers goes to the head and the foot of the page. */
-function heard(answer) {
+/**
+ * What each answer tells of the servers goes to the head and the foot of the page. Where the trouble is `alone`, it has
+ * the page for itself, and there are no figures of before.
+ */
+function heard(answer, alone = false) {
   const { trouble, servers } = answer;
-  banner(trouble ?? null);
+  banner(alone ? null : (trouble ?? null));
   const link = document.getElementById("link");
   link.dataset.state = trouble ? "down" : "up";
   write(link, trouble ? "no connection" : "live");

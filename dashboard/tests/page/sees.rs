@@ -28,7 +28,7 @@ fn the_queues_are_shown_with_what_is_urgent_first_and_why() {
 
     let dashboard = Dashboard::of(&server);
     let mut page = Page::open(&dashboard.base);
-    page.sees(&row("stuck"), "and no worker claims or waits");
+    page.sees(&row("stuck"), "no worker claims or waits");
     page.sees(&row("still"), "paused");
     page.sees(&row("letters"), "1 dead letter");
     page.sees(&row("calm"), "nothing due yet");
