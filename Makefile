@@ -77,7 +77,7 @@ test: ## Run every test, in servers of its own on free ports.
 
 test-dashboard: ## Run the tests of dq-dashboard, in a Chromium without a window.
 	@scripts/needs.sh test-dashboard
-	cargo test --locked -p dq-dashboard
+	cargo test --locked -p dq-dashboard -- --test-threads 4
 
 dashboard-screenshots: ## Take pictures of each page of dq-dashboard in both themes and both sizes: target/screenshots/ (4 minutes).
 	@scripts/needs.sh test-dashboard

@@ -47,10 +47,11 @@ impl<T> Cache<T> {
 
     fn slot(&self, key: String) -> Slot<T> {
         let mut slots = self.slots.lock().unwrap_or_else(|e| e.into_inner());
-        slots.retain(|_, slot| match slot.try_lock() {
-            Ok(kept) => kept.as_ref().is_some_and(|(at, _)| at.elapsed() < KEEP),
-            Err(_) => true,
-        });
+        // Somebody who has a slot in hand is about to fill it, or waits for who does.
+        let is_used = |slot: &Slot<T>| Arc::strong_count(slot) > 1;
+        let is_fresh =
+            |slot: &Slot<T>| slot.try_lock().is_ok_and(|kept| kept.as_ref().is_some_and(|(at, _)| at.elapsed() < KEEP));
+        slots.retain(|_, slot| is_used(slot) || is_fresh(slot));
         slots.entry(key).or_default().clone()
     }
 }

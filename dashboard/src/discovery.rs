@@ -9,19 +9,19 @@ use crate::reply::{info_field, int, list, text};
 use crate::target::Target;
 use crate::trouble::{Kind, Trouble};
 
-/// Connects to every primary of the target.
-pub async fn find(target: &Target) -> Result<Vec<Node>, Trouble> {
+/// Connects to every primary of the target; `known` are nodes of the cluster as it was.
+pub async fn find(target: &Target, known: &[ConnectionInfo]) -> Result<Vec<Node>, Trouble> {
     if target.sentinels.is_empty() {
-        by_seeds(target).await
+        by_seeds(target, known).await
     } else {
         by_sentinel(target).await.map(|node| vec![node])
     }
 }
 
 /// The first seed that answers; where it is a node of a cluster, all primaries that it knows.
-async fn by_seeds(target: &Target) -> Result<Vec<Node>, Trouble> {
+async fn by_seeds(target: &Target, known: &[ConnectionInfo]) -> Result<Vec<Node>, Trouble> {
     let mut first = Trouble::new(Kind::Unreachable, "No server was named", &[]);
-    for (place, seed) in target.seeds.iter().enumerate() {
+    for (place, seed) in target.seeds.iter().chain(known).enumerate() {
         match at_seed(target, seed).await {
             Ok(nodes) => return Ok(nodes),
             Err(trouble) if place == 0 => first = trouble,
@@ -33,7 +33,7 @@ async fn by_seeds(target: &Target) -> Result<Vec<Node>, Trouble> {
 
 async fn at_seed(target: &Target, seed: &ConnectionInfo) -> Result<Vec<Node>, Trouble> {
     let node = Node::connect(seed).await?;
-    let info = node.info(&["cluster"]).await?;
+    let info = node.ask_info(&["cluster"]).await?;
     if info_field(&info, "cluster_enabled") != Some("1") {
         return Ok(vec![node]);
     }
@@ -77,7 +77,7 @@ async fn by_sentinel(target: &Target) -> Result<Node, Trouble> {
         match ask_sentinel(target, sentinel).await {
             Ok((host, port)) => {
                 let node = Node::connect(&target.server(&host, port)).await?;
-                let info = node.info(&["replication"]).await?;
+                let info = node.ask_info(&["replication"]).await?;
                 if info_field(&info, "role") == Some("master") {
                     return Ok(node);
                 }

@@ -9,7 +9,6 @@ use base64::prelude::{Engine, BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 
 /// The header that the page's own script sends with what changes something: no other site can have a browser add it.
 pub const OWN_HEADER: &str = "x-dq-dashboard";
-const COOKIE: &str = "dq_session";
 /// Sessions that are open at one time; the oldest ends for a new one.
 const SESSIONS: usize = 200;
 const SESSION_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -18,6 +17,8 @@ const PENALTY: Duration = Duration::from_millis(500);
 
 pub struct Guard {
     password: Option<String>,
+    /// The name of the cookie; a browser does not tell ports apart, and two dashboards on one machine must not share it.
+    cookie: String,
     /// Names under which the page may be asked for.
     names: Vec<String>,
     sessions: Mutex<Vec<(String, Instant)>>,
@@ -26,9 +27,15 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn new(password: Option<String>, names: &[String]) -> Guard {
+    pub fn new(password: Option<String>, names: &[String], port: u16) -> Guard {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Guard { password, names, sessions: Mutex::default(), tries: tokio::sync::Mutex::default() }
+        Guard {
+            password,
+            cookie: format!("dq_session_{port}"),
+            names,
+            sessions: Mutex::default(),
+            tries: tokio::sync::Mutex::default(),
+        }
     }
 
     pub fn has_password(&self) -> bool {
@@ -77,23 +84,37 @@ impl Guard {
             sessions.remove(0);
         }
         sessions.push((token.clone(), Instant::now()));
-        Some(cookie(&token, SESSION_LASTS.as_secs()))
+        Some(self.cookie(&token, SESSION_LASTS.as_secs()))
     }
 
     /// Ends the session; gives the cookie that makes the browser forget it.
     pub fn log_out(&self, headers: &HeaderMap) -> String {
-        let tokens = tokens(headers);
+        let tokens = self.tokens(headers);
         let mut sessions = self.sessions.lock().unwrap_or_else(|e| e.into_inner());
         sessions.retain(|(open, _)| !tokens.iter().any(|token| same(token, open)));
-        cookie("", 0)
+        self.cookie("", 0)
     }
 
     fn has_session(&self, headers: &HeaderMap) -> bool {
-        let tokens = tokens(headers);
+        let tokens = self.tokens(headers);
         let sessions = self.sessions.lock().unwrap_or_else(|e| e.into_inner());
         sessions
             .iter()
             .any(|(open, since)| since.elapsed() < SESSION_LASTS && tokens.iter().any(|token| same(token, open)))
+    }
+
+    fn cookie(&self, token: &str, seconds: u64) -> String {
+        format!("{}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}", self.cookie)
+    }
+
+    fn tokens(&self, headers: &HeaderMap) -> Vec<String> {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        cookies
+            .flat_map(|line| line.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .filter(|(name, token)| *name == self.cookie && !token.is_empty())
+            .map(|(_, token)| token.to_string())
+            .collect()
     }
 
     async fn is_password(&self, given: &str) -> bool {
@@ -111,20 +132,6 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
-}
-
-fn cookie(token: &str, seconds: u64) -> String {
-    format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}")
-}
-
-fn tokens(headers: &HeaderMap) -> Vec<String> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    cookies
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='))
-        .filter(|(name, token)| *name == COOKIE && !token.is_empty())
-        .map(|(_, token)| token.to_string())
-        .collect()
 }
 
 fn basic(headers: &HeaderMap) -> Option<String> {
@@ -150,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_foreign_name_that_points_here_is_refused() {
-        let guard = Guard::new(None, &["Queues.example.com".to_string()]);
+        let guard = Guard::new(None, &["Queues.example.com".to_string()], 8380);
         for host in [
             "127.0.0.1:8380",
             "localhost:8380",
@@ -169,7 +176,7 @@ mod tests {
 
     #[test]
     fn only_the_page_itself_may_change_something() {
-        let guard = Guard::new(None, &[]);
+        let guard = Guard::new(None, &[], 8380);
         let own = ("x-dq-dashboard", "1");
         let host = ("host", "127.0.0.1:8380");
         assert!(guard.is_own(&headers(&[
@@ -189,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_begins_with_the_password_and_ends_when_it_is_told() {
-        let guard = Guard::new(Some("secret".to_string()), &[]);
+        let guard = Guard::new(Some("secret".to_string()), &[], 8380);
         assert!(!guard.is_known(&headers(&[])).await);
         assert!(guard.log_in("Secret").await.is_none());
         let cookie = guard.log_in("secret").await.expect("it is the password");
@@ -200,6 +207,6 @@ mod tests {
         assert!(!guard.is_known(&cookie).await);
         assert!(guard.is_known(&headers(&[("authorization", "Basic eDpzZWNyZXQ=")])).await);
         assert!(!guard.is_known(&headers(&[("authorization", "Basic eDp4")])).await);
-        assert!(!guard.is_known(&headers(&[("cookie", "dq_session=")])).await);
+        assert!(!guard.is_known(&headers(&[("cookie", "dq_session_8380=")])).await);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
-use redis::{Cmd, Value};
+use redis::{Cmd, ConnectionInfo, Value};
 
 use crate::discovery;
 use crate::node::Node;
@@ -16,12 +16,14 @@ pub struct Link {
     nodes: RwLock<Result<Arc<Vec<Node>>, Trouble>>,
     /// The place among the nodes of the one that a queue was seen at.
     homes: RwLock<HashMap<Vec<u8>, usize>>,
+    /// Nodes of the cluster that were there before: one of them answers where those that were named are gone.
+    known: RwLock<Vec<ConnectionInfo>>,
 }
 
 impl Link {
     pub fn new(target: Target) -> Link {
         let begin = Trouble::new(Kind::Unreachable, format!("Connecting to {}", target.name), &[]);
-        Link { target, nodes: RwLock::new(Err(begin)), homes: RwLock::default() }
+        Link { target, nodes: RwLock::new(Err(begin)), homes: RwLock::default(), known: RwLock::default() }
     }
 
     /// The servers that are connected.
@@ -31,7 +33,12 @@ impl Link {
 
     /// Connects anew; what stood in the way is what every page is told until it works.
     pub async fn connect(&self) -> Result<Arc<Vec<Node>>, Trouble> {
-        let found = discovery::find(&self.target).await.map(Arc::new);
+        let known = self.known.read().unwrap_or_else(|e| e.into_inner()).clone();
+        let found = discovery::find(&self.target, &known).await.map(Arc::new);
+        if let Some(nodes) = found.as_ref().ok().filter(|nodes| nodes.len() > 1) {
+            let all = nodes.iter().map(|node| node.info.clone()).collect();
+            *self.known.write().unwrap_or_else(|e| e.into_inner()) = all;
+        }
         *self.nodes.write().unwrap_or_else(|e| e.into_inner()) = found.clone();
         found
     }

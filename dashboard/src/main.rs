@@ -71,7 +71,7 @@ async fn serve(options: Options) -> Result<(), String> {
     let listener = TcpListener::bind(options.listen).await.map_err(|e| format!("{}: {e}", options.listen))?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     tokio::spawn(Sampler::new(link.clone(), shared.clone()).run());
-    let guard = Guard::new(password, &options.host);
+    let guard = Guard::new(password, &options.host, address.port());
     let app = App { shared, pages: Pages::new(link), guard, may_act: options.allow_actions };
     println!(
         "dq-dashboard: http://{address}/ shows {name}{}",

@@ -21,6 +21,8 @@ const PAGE: Duration = Duration::from_secs(20);
 /// A server that is connected and has the module.
 pub struct Node {
     pub address: String,
+    /// How it is connected to.
+    pub info: ConnectionInfo,
     sample: MultiplexedConnection,
     page: MultiplexedConnection,
 }
@@ -31,13 +33,13 @@ impl Node {
         let address = info.addr.to_string();
         let sample = open(info, SAMPLE).await.map_err(|e| Trouble::of(&e, &address, "HELLO"))?;
         let page = open(info, PAGE).await.map_err(|e| Trouble::of(&e, &address, "HELLO"))?;
-        let node = Node { address, sample, page };
+        let node = Node { address, info: info.clone(), sample, page };
         node.has_module().await?;
         Ok(node)
     }
 
     async fn has_module(&self) -> Result<(), Trouble> {
-        let info = self.info(&["dq"]).await?;
+        let info = self.ask_info(&["dq"]).await?;
         match info_field(&info, "dq_version") {
             Some(found) if version(found) < LEAST_MODULE => Err(Trouble::old_module(&self.address, found)),
             Some(_) => Ok(()),
@@ -47,7 +49,7 @@ impl Node {
     }
 
     /// Some sections of INFO.
-    pub async fn info(&self, sections: &[&str]) -> Result<String, Trouble> {
+    pub async fn ask_info(&self, sections: &[&str]) -> Result<String, Trouble> {
         let words: Vec<&[u8]> = sections.iter().map(|section| section.as_bytes()).collect();
         self.ask(command("INFO", &words)).await.map(|reply| text(&reply))
     }

@@ -147,7 +147,7 @@ impl Sampler {
     async fn inform(&mut self, nodes: &[Node]) -> Result<(), Trouble> {
         let mut servers = Vec::new();
         for node in nodes {
-            servers.push(server::Facts::of(&node.address, &node.info(&SECTIONS).await?));
+            servers.push(server::Facts::of(&node.address, &node.ask_info(&SECTIONS).await?));
         }
         self.servers = servers;
         self.informed = Some(Instant::now());

@@ -15,6 +15,10 @@ const GONE = {
   advice: ["It is asked again each second. Is the program still running?"],
 };
 
+/** How often, and after how many ms. */
+const AGAIN = 5;
+const REST = 2000;
+
 let onLogin = () => {};
 
 /** What to do where the server asks for the password. */
@@ -33,8 +37,13 @@ export function address(path, values = {}) {
   return text ? `api/${path}?${text}` : `api/${path}`;
 }
 
+/** Where too many ask at once, it is asked again a few times. */
 export async function read(path, values = {}, signal = undefined) {
-  return answer(await send(address(path, values), { signal }));
+  for (let left = AGAIN; ; left -= 1) {
+    const response = await send(address(path, values), { signal });
+    if (response.status !== 429 || left === 0) return answer(response);
+    await new Promise((resolve) => setTimeout(resolve, REST));
+  }
 }
 
 /** Asks for something that changes something; the header shows that this page asks and no other. */

@@ -120,3 +120,22 @@ fn a_cluster_is_one_list_and_a_node_that_goes_is_told() {
     is_live(&mut page);
     page.sees("h1", "6 queues");
 }
+
+#[test]
+fn a_failover_in_a_cluster_is_followed_though_the_node_that_was_named_is_gone() {
+    let mut cluster = Cluster::start(1, 1000);
+    let named = 0;
+    let server = &cluster.nodes[named].server;
+    let name = ["a", "b", "c", "d", "e", "f"]
+        .into_iter()
+        .find(|name| server.try_run(&["DQ.PUSH", name, "x", "DELAY", "1h"]).is_ok());
+    let name = name.expect("a name has a slot there");
+    server.run(&["WAIT", "1", "10000"]);
+    let dashboard = Dashboard::start(&[&format!("redis://127.0.0.1:{}", server.port)]);
+    let mut page = Page::open(&dashboard.base);
+    page.sees(&format!("tr[data-queue='{name}']"), "nothing due yet");
+    cluster.nodes[named].server.kill();
+    is_grey(&mut page);
+    is_live(&mut page);
+    page.sees(&format!("tr[data-queue='{name}']"), "nothing due yet");
+}
