@@ -10,7 +10,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(version, about)]
 pub struct Options {
-    /// The server: redis://[user@]host[:port][/database]; of a cluster any of its nodes, or several
+    /// The server: `redis://host:port/database`; of a cluster any of its nodes, or several
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6380", conflicts_with = "sentinel")]
     pub redis: Vec<String>,
 
