@@ -79,6 +79,7 @@ pages! {
     settings: "docs/settings.md",
     users: "docs/users.md",
     workers: "docs/workers.md",
+    dashboard: "dashboard/README.md",
     examples: "examples/README.md",
     examples_go: "examples/go/README.md",
     examples_java: "examples/java/README.md",
