@@ -38,7 +38,7 @@ export function showQueue(main, key, tab, { heard, fail }) {
   ];
   const page = pageOrTrouble(main, content);
   document.title = `${queue.name} · DQ`;
-  content[2].querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  let placed = false;
   const inside = show(body, queue, tab, fail);
   const paint = (answer) => {
     const alone = answer.row ? null : answer.trouble;
@@ -53,6 +53,8 @@ export function showQueue(main, key, tab, { heard, fail }) {
     const reasons = is ? queue.row.why : ["There is no such queue: it was never pushed to, or is empty and gone"];
     refillOnce(why, reasons.join("\n"), () => reasons.map((reason) => h("li", {}, reason)));
     tabs.forEach((one) => one.update(queue.row));
+    if (!placed) content[2].querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+    placed = true;
     refillOnce(buttons, `${queue.row.paused} ${mayAct()}`, () => actionButtons(queue));
     inside.update?.(answer);
   };

@@ -113,6 +113,11 @@ fn a_cluster_is_one_list_and_a_node_that_goes_is_told() {
         let answer = crate::http::act(dashboard.port, name, "{\"do\":\"pause\"}");
         assert_eq!(answer.status, 200, "{name}: {}", String::from_utf8_lossy(&answer.body));
     }
+    // Of a queue that was never seen the home is not known: the node that is asked names it.
+    for name in ["u", "v", "w", "x", "y", "z"] {
+        let answer = crate::http::get(dashboard.port, &format!("/api/job?queue={name}&id=1"));
+        assert_eq!((answer.status, answer.body.as_slice()), (200, &b"null"[..]), "{name}");
+    }
     page.go("#/");
     cluster.nodes[2].server.kill();
     is_grey(&mut page);
