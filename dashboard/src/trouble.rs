@@ -36,7 +36,7 @@ pub enum Kind {
 /// The least version of the module that has all that the pages need.
 pub const LEAST_MODULE: (u64, u64, u64) = (0, 1, 0);
 
-/// What the README gives to a user who only reads.
+/// What docs/users.md gives to a user who only reads.
 const VIEWER: &str = "ACL SETUSER viewer reset on >password resetchannels &__keyevent@* %R~* +ping +info +subscribe \
                       +psubscribe +unsubscribe +punsubscribe +dq.stats +dq.get +dq.peek +dq.queues +dq.check";
 
@@ -81,7 +81,7 @@ impl Trouble {
         Trouble::new(
             Kind::OldModule,
             format!("{server} has DQ {version}, which is too old for this page"),
-            &[&least, "README, “A new version in a running server”, tells how to do it without a restart."],
+            &[&least, "docs/installing.md, “A new version in a running server”, tells how to do it without a restart."],
         )
     }
 
@@ -121,9 +121,9 @@ fn permission(server: &str, command: &str) -> Trouble {
     let rule = format!("It needs the rule +{}", lower.replacen(' ', "|", 1));
     let change = match name {
         "dq.cancel" | "dq.reschedule" | "dq.replay" | "dq.purge" | "dq.pause" | "dq.resume" | "dq.config" => {
-            "The user “operator” of README, “Users”, may do it."
+            "The user “operator” of docs/users.md may do it."
         }
-        _ => "The user “viewer” of README, “Users”, may do it.",
+        _ => "The user “viewer” of docs/users.md may do it.",
     };
     Trouble::new(Kind::Permission, format!("The user of this page may not run {command} on {server}"), &[&rule, change])
 }

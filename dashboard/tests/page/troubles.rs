@@ -8,12 +8,12 @@ use crate::browser::Page;
 use crate::common::Server;
 use crate::dashboard::{url, Dashboard};
 
-/// The rules of a user of the README.
+/// The rules of a user of docs/users.md.
 fn user(name: &str) -> Vec<String> {
-    let readme =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).expect("the README is there");
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/users.md")).expect("the page is there");
     let begin = format!("ACL SETUSER {name} ");
-    let line = readme.lines().find(|line| line.starts_with(&begin)).expect("the README has the user");
+    let line = page.lines().find(|line| line.starts_with(&begin)).expect("the page has the user");
     line.split_whitespace().map(String::from).collect()
 }
 
@@ -23,7 +23,7 @@ fn set_user(server: &Server, name: &str, more: &[&str]) {
     server.run(&words);
 }
 
-/// A dashboard that is this user of the README.
+/// A dashboard that is this user of docs/users.md.
 fn as_user(server: &Server, name: &str, args: &[&str]) -> Dashboard {
     let (url, password) = (url(server), format!("{name}-password"));
     let args: Vec<&str> = [url.as_str(), "--user", name].into_iter().chain(args.iter().copied()).collect();
@@ -64,7 +64,7 @@ fn a_user_who_only_reads_is_enough_to_watch() {
 }
 
 #[test]
-fn the_operator_of_the_readme_may_do_all_that_the_page_offers() {
+fn the_operator_of_the_page_on_users_may_do_all_that_the_page_offers() {
     let server = Server::start();
     set_user(&server, "operator", &[]);
     let mut q = server.queue("mail");
