@@ -41,6 +41,7 @@ pub fn router(app: App) -> Router {
     let inside = Router::new()
         .route("/api/live", get(live))
         .route("/api/queue", get(queue))
+        .route("/api/counts", get(counts))
         .route("/api/history", get(history))
         .route("/api/due", get(due))
         .route("/api/jobs", get(jobs))
@@ -163,6 +164,10 @@ async fn queue(State(app): Known, query: Query) -> Response {
         answer["stats_at"] = json!(at);
     }
     Json(answer).into_response()
+}
+
+async fn counts(State(app): Known, query: Query) -> Response {
+    answer(app.pages.counts(&query.bytes("queue")).await.map(Arc::new))
 }
 
 async fn history(State(app): Known, query: Query) -> Response {

@@ -28,9 +28,8 @@ async function run(queue, action) {
 
 /** How it stands now, for a question that says how many. */
 async function fresh(queue) {
-  const told = await read("queue", { queue: queue.key }).catch(() => null);
-  if (told?.row) queue.row = told.row;
-  return queue.row;
+  const counts = await read("counts", { queue: queue.key }).catch(() => null);
+  return { ...queue.row, ...counts };
 }
 
 const duration = (text) => (parseDuration(text) === null ? "A duration is a number with ms, s, m, h or d: 30s, 5m, 2h." : null);

@@ -56,7 +56,7 @@ fn a_queue_is_paused_and_resumed() {
 fn dead_letters_are_replayed_one_a_group_and_all() {
     let server = Server::start();
     let mut q = server.queue("hooks");
-    let first = dead_letters(&mut q, 4, "timeout 1");
+    let first = dead_letters(&mut q, 5, "timeout 1");
     dead_letters(&mut q, 3, "no route");
     let (_dashboard, mut page) = at_queue(&server, &format!("#/q/hooks/job/{}", first[0]));
     page.press("Replay…");
@@ -70,14 +70,14 @@ fn dead_letters_are_replayed_one_a_group_and_all() {
     page.press("Replay 3…");
     yes(&mut page, "no route");
     page.sees("#toasts", "Replayed 3 jobs");
-    assert_eq!(q.stats(["dead", "ready"]), [3, 4]);
+    assert_eq!(q.stats(["dead", "ready"]), [4, 4]);
 
     page.press("Replay…");
-    page.sees("#ask[open]", "3 dead letters");
+    page.sees("#ask[open]", "4 dead letters");
     page.eval("document.querySelector('#ask-reason').value = 'failed'");
     page.fill("#ask-spread", "10m");
     yes(&mut page, "become jobs again");
-    page.sees("#toasts", "Replayed 3 dead letters");
+    page.sees("#toasts", "Replayed 4 dead letters");
     q.wait_stat("dead", 0);
     assert!(q.stat("delayed") >= 1, "they are spread");
 }
