@@ -1,11 +1,12 @@
 //! Sessions of redis-cli: each command is typed into a real one, and what it prints must be what the page shows.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{channel, Receiver};
 use std::time::Duration;
 
 use crate::blocks::Block;
+use crate::common::server::mortal;
 use crate::same::{but_for_numbers, Names};
 
 /// How long a command may take.
@@ -29,7 +30,7 @@ impl Session {
     pub fn new(port: u16) -> Session {
         let cli = std::env::var("DQ_TEST_CLI").unwrap_or_else(|_| "redis-cli".to_string());
         let line = format!("exec {cli} -p {port} --no-raw 2>&1");
-        let mut command = Command::new("sh");
+        let mut command = mortal("sh");
         let mut child =
             command.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh starts");
         let input = child.stdin.take().expect("it was asked for");

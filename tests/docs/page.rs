@@ -14,12 +14,11 @@
 //! module and that of the built one stand for those of the test.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::blocks::{Block, Note};
-use crate::common::server::{module_path, new_dir};
+use crate::common::server::{module_path, mortal, new_dir};
 use crate::common::{self, Server};
 use crate::console::Session;
 use crate::python::{Python, Way};
@@ -124,15 +123,8 @@ impl Page<'_> {
     fn run_shell(&mut self, script: &str) -> Result<(), String> {
         let script = self.here(script);
         let script = format!("{STRICT_CLI}{}", self.names.replaced(&script));
-        let mut bash = Command::new("bash");
+        let mut bash = mortal("bash");
         bash.args(["-euo", "pipefail", "-c", &script]).current_dir(&self.folder).env("DQ_ROOT", files::root());
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            bash.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let output = bash.stdin(Stdio::null()).output().map_err(|e| format!("bash does not start: {e}"))?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {

@@ -1,11 +1,12 @@
 //! The Python blocks of a page: one process runs them in order, with Debian's Python, to which redis-py belongs.
 
 use std::io::{BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde::{Deserialize, Serialize};
+
+use crate::common::server::mortal;
 
 const DRIVER: &str = include_str!("driver.py");
 
@@ -41,15 +42,8 @@ pub struct Python {
 
 impl Python {
     pub fn new(folder: &Path) -> Python {
-        let mut command = Command::new("/usr/bin/python3");
+        let mut command = mortal("/usr/bin/python3");
         command.args(["-c", DRIVER]).current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1");
-        // Safety: prctl is safe to call between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 starts");
         let orders = child.stdin.take().expect("it was asked for");
         let answers = BufReader::new(child.stdout.take().expect("it was asked for"));

@@ -2,13 +2,14 @@
 //! for each job. Where Node and BullMQ can be had, BullMQ itself writes them.
 
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use redis::{Commands, Connection};
 
 use crate::common::{skip, Server};
 use crate::program::{run, url};
+use crate::toolchain;
 
 /// What addDelayedJob writes.
 fn write(con: &mut Connection, id: &str, fields: &[(&str, &str)], due: i64) {
@@ -76,26 +77,13 @@ await queue.close();
 "#;
 
 /// A folder below the one that cargo builds in, with BullMQ 6 in it.
-fn bullmq() -> Result<std::path::PathBuf, String> {
-    let folder = std::env::current_exe().map_err(|e| e.to_string())?;
-    let folder = folder.ancestors().nth(3).ok_or("no folder")?.join("migration/node");
-    fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
-    if !Path::new(&folder.join("node_modules/bullmq")).exists() {
+fn bullmq() -> Result<PathBuf, String> {
+    toolchain::node()?;
+    let folder = toolchain::target("bullmq")?;
+    if !folder.join("node_modules/bullmq").exists() {
         fs::write(folder.join("package.json"), "{\"private\": true}").map_err(|e| e.to_string())?;
-        let mut npm = Command::new("npm");
-        npm.args([
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--no-package-lock",
-            "--ignore-scripts",
-            "bullmq@6",
-            "ioredis@5",
-        ]);
-        let output = npm.current_dir(&folder).output().map_err(|e| format!("npm: {e}"))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
+        let words = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"];
+        toolchain::run(Command::new("npm").args(words).args(["bullmq@6", "ioredis@5"]).current_dir(&folder))?;
     }
     fs::write(folder.join("producer.mjs"), PRODUCER).map_err(|e| e.to_string())?;
     Ok(folder)
@@ -103,10 +91,9 @@ fn bullmq() -> Result<std::path::PathBuf, String> {
 
 #[test]
 fn what_bullmq_itself_has_written() {
-    let demanded = std::env::var("DQ_TEST_LANGUAGES").is_ok_and(|all| all.split(' ').any(|name| name == "node"));
     let folder = match bullmq() {
         Ok(folder) => folder,
-        Err(why) if demanded => panic!("node is demanded: {why}"),
+        Err(why) if toolchain::is_demanded("node") => panic!("node is demanded: {why}"),
         Err(why) => return skip(&why),
     };
     let server = Server::start();

@@ -4,6 +4,9 @@
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;
+#[allow(dead_code)]
+#[path = "../examples/toolchain.rs"]
+mod toolchain;
 
 mod asynq;
 mod back;

@@ -1,9 +1,9 @@
 //! A program of `examples/migration/` as a process.
 
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::common::server::mortal;
 use crate::common::Server;
 
 /// Debian's: python3-redis belongs to it.
@@ -11,17 +11,10 @@ const PYTHON3: &str = "/usr/bin/python3";
 
 /// The program with what it is told, not yet started.
 pub fn program(name: &str, words: &[&str]) -> Command {
-    let mut command = Command::new(PYTHON3);
+    let mut command = mortal(PYTHON3);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/migration").join(name);
     command.arg(path).args(words).env("PYTHONDONTWRITEBYTECODE", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    // Safety: prctl is safe to call between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            Ok(())
-        });
-    }
     command
 }
 

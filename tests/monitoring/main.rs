@@ -7,6 +7,9 @@
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;
+#[allow(dead_code)]
+#[path = "../examples/toolchain.rs"]
+mod toolchain;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,15 +41,10 @@ fn programs() -> Option<PathBuf> {
 
 /// Fetches them below the folder that cargo builds in, once.
 fn fetch() -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let folder = program.ancestors().nth(3).ok_or("the program has no folder")?.join("monitoring");
+    let folder = toolchain::target("monitoring")?;
     let programs = folder.join("usr/bin");
     if !programs.join("prometheus-redis-exporter").exists() {
-        let script = Command::new(source("scripts/fetch-monitoring.sh")).arg(&folder).output();
-        let output = script.map_err(|e| e.to_string())?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-        }
+        toolchain::run(Command::new(source("scripts/fetch-monitoring.sh")).arg(&folder))?;
     }
     Ok(programs)
 }
