@@ -11,25 +11,28 @@ const FEW: usize = 100;
 /// Room for so many is worth having back. Between the two, a table that grows and shrinks again and again is left alone.
 const MANY: usize = 1000;
 
-/// Called where an entry went.
-///
 /// A table may say that it has less room than it was made for, never more.
+fn is_too_roomy(entries: usize, room: usize) -> bool {
+    entries <= FEW && room >= MANY
+}
+
+/// Called where an entry went.
 pub fn fit<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
-    if map.len() <= FEW && map.capacity() >= MANY {
+    if is_too_roomy(map.len(), map.capacity()) {
         map.shrink_to(FEW);
     }
 }
 
 /// The same of a set.
 pub fn fit_set<T: Eq + Hash, S: BuildHasher>(set: &mut HashSet<T, S>) {
-    if set.len() <= FEW && set.capacity() >= MANY {
+    if is_too_roomy(set.len(), set.capacity()) {
         set.shrink_to(FEW);
     }
 }
 
 /// The same of a line.
 pub fn fit_line<T>(line: &mut VecDeque<T>) {
-    if line.len() <= FEW && line.capacity() >= MANY {
+    if is_too_roomy(line.len(), line.capacity()) {
         line.shrink_to(FEW);
     }
 }

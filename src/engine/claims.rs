@@ -9,7 +9,6 @@ use crate::queue::{Queue, Reach, Slice, State};
 use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
 use crate::settings;
 use smallvec::{smallvec, SmallVec};
-use std::iter;
 use std::rc::Rc;
 
 /// Waits that end in one turn; the server takes about 10 µs to tell each.
@@ -41,7 +40,9 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
             Outcome::Nothing { until } => next_claimable[place] = until,
             Outcome::Jobs(claimed) => {
                 note_turn(round().as_deref(), place);
-                NODE.note_claims(ctx, order.map(|place| &queues[place]));
+                if queues.len() > 1 {
+                    NODE.note_claims(ctx, order.map(|place| &queues[place]));
+                }
                 claimed.count();
                 (wanted.reply)(ctx, &claimed);
                 return Ok(());
@@ -118,10 +119,9 @@ impl Node {
     }
 
     /// A claim names these queues too, though it needs nothing of them: somebody works on them.
-    fn note_claims<'q>(&self, ctx: &Ctx, mut queues: impl Iterator<Item = &'q QueueName<'q>>) {
-        let Some(first) = queues.next() else { return };
+    fn note_claims<'q>(&self, ctx: &Ctx, queues: impl Iterator<Item = &'q QueueName<'q>>) {
         let (now, db, index) = (self.now(ctx), ctx.db(), self.index.borrow());
-        let known = iter::once(first).chain(queues).filter_map(|name| index.find(db, name.as_bytes()));
+        let known = queues.filter_map(|name| index.find(db, name.as_bytes()));
         known.for_each(|known| known.state.worked_on.set(now));
     }
 

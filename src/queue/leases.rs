@@ -87,7 +87,9 @@ impl Queue<'_> {
         let was_leased = self.leased.remove(id);
         if was_leased {
             self.state.worked_on.set(self.now());
-            self.first_due = if was_full { Some(self.now()) } else { self.first_due };
+        }
+        if was_leased && was_full {
+            self.first_due = Some(self.now());
         }
         was_leased
     }
