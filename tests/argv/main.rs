@@ -6,7 +6,7 @@
 //! by hand. After all of it the server lives, every reply was well-formed, no invariant is broken, the replica and a
 //! start from the append only file have the same, and the memory is given back.
 //!
-//! It runs for half a minute, for `DQ_TORTURE_MINUTES`, or for `DQ_TEST_COMMANDS` commands. `DQ_TEST_SEED` draws the
+//! It runs for twenty rounds, about a minute, for `DQ_TORTURE_MINUTES`, or for `DQ_TEST_COMMANDS` commands. `DQ_TEST_SEED` draws the
 //! same again.
 
 // It needs a part of it.
@@ -24,11 +24,13 @@ mod wire;
 
 use std::time::{Duration, Instant};
 
-/// How long it runs where nothing else is asked for.
-const SHORT: Duration = Duration::from_secs(30);
+/// Rounds where nothing else is asked for: so many that what each leaves behind can be told from what a server makes for
+/// itself in its first ones.
+const SHORT: usize = 20;
 
 /// When to stop.
 enum Span {
+    Rounds(usize),
     Until(Instant),
     Commands(u64),
 }
@@ -39,12 +41,15 @@ impl Span {
         if let Some(commands) = number("DQ_TEST_COMMANDS") {
             return Span::Commands(commands);
         }
-        let minutes = number("DQ_TORTURE_MINUTES").map(|minutes| Duration::from_secs(60 * minutes));
-        Span::Until(Instant::now() + minutes.unwrap_or(SHORT))
+        match number("DQ_TORTURE_MINUTES") {
+            Some(minutes) => Span::Until(Instant::now() + Duration::from_secs(60 * minutes)),
+            None => Span::Rounds(SHORT),
+        }
     }
 
-    fn is_over(&self, commands: u64) -> bool {
+    fn is_over(&self, rounds: usize, commands: u64) -> bool {
         match self {
+            Span::Rounds(most) => rounds >= *most,
             Span::Until(end) => Instant::now() >= *end,
             Span::Commands(most) => commands >= *most,
         }
@@ -57,8 +62,9 @@ fn random_words_break_nothing() {
     eprintln!("DQ_TEST_SEED={seed}");
     let started = Instant::now();
     let mut run = run::Run::start(seed);
-    while !span.is_over(run.commands()) {
-        run.round(|commands| span.is_over(commands));
+    while !span.is_over(run.rounds(), run.commands()) {
+        let rounds = run.rounds();
+        run.round(|commands| span.is_over(rounds, commands));
     }
     let told = run.finish();
     eprintln!("{told}, in {} s", started.elapsed().as_secs());

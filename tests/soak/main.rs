@@ -27,7 +27,7 @@ const MANY_JOBS: u64 = 1_000_000;
 /// The share by which memory may grow from the first tenth of a run to its end, in a short one and in a long one.
 const GROWTH: [f64; 2] = [0.1, 0.05];
 /// Bytes that may be left of all jobs when the queues are gone.
-const LEFT: i64 = 3_000_000;
+const LEFT: i64 = 1_000_000;
 /// Bytes of what the server keeps for a replica that comes back.
 const BACKLOG: i64 = 1_200_000;
 
