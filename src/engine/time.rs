@@ -77,11 +77,10 @@ impl Node {
         self.now_us(ctx) / 1000
     }
 
-    /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that. Of the
-    /// two clocks the system's is read first: where the thread is held up in between, its time seems late, never early.
+    /// The first whole ms of queue time by which the system's clock shows `at`, in ms; now, where it has shown that.
     pub(super) fn queue_time_of(&self, ctx: &Ctx, at: u64) -> u64 {
-        self.look_at_clock(ctx);
-        let (wall_us, now_us, at_us) = (wall_us(), self.now_us(ctx), at.saturating_mul(1000));
+        let Reading { boot_us, wall_us } = self.look_at_clock(ctx);
+        let (now_us, at_us) = (self.clock.clock.borrow_mut().now_us(boot_us), at.saturating_mul(1000));
         if at_us <= wall_us {
             now_us / 1000
         } else {
@@ -89,13 +88,14 @@ impl Node {
         }
     }
 
-    fn look_at_clock(&self, ctx: &Ctx) {
+    /// Compares the system's clock with queue time, and says by what.
+    fn look_at_clock(&self, ctx: &Ctx) -> Reading {
         let policy = if settings::follows_clock_steps() { StepPolicy::Follow } else { StepPolicy::Slew };
         let mut clock = self.clock.clock.borrow_mut();
         let reading = reading();
         self.clock.last_look_us.set(reading.boot_us);
         let before = clock.now(reading.boot_us);
-        let Some(step) = clock.look(reading, policy) else { return };
+        let Some(step) = clock.look(reading, policy) else { return reading };
         let after = clock.now(reading.boot_us);
         self.clock.steps.set(self.clock.steps.get() + 1);
         let (by, offset, held) = (step.by_ms, clock.offset_ms(), clock.held());
@@ -110,5 +110,6 @@ impl Node {
         };
         let line = format!("dq: the system's clock was set by {by} ms and is {offset} ms off queue time; {becomes}");
         ctx.log(Level::Warning, &line);
+        reading
     }
 }
