@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::node::command;
 use crate::reply::{list, pairs, text};
 use crate::sample::now_ms;
-use crate::stats::Stats;
+use crate::stats::{Counts, Stats};
 use crate::trouble::{Kind, Trouble};
 use crate::visible::visible;
 
@@ -40,12 +40,9 @@ impl Pages {
         self.link.ask(queue, command).await
     }
 
-    /// How many jobs are in which state, and how many workers wait: now, and not at the last look.
-    pub async fn counts(&self, queue: &[u8]) -> Result<Json, Trouble> {
-        let stats = Stats::of(&self.ask(queue, command("DQ.STATS", &[queue])).await?);
-        let counts =
-            ["ready", "delayed", "leased", "dead", "waiting"].map(|name| (name.to_string(), json!(stats.get(name))));
-        Ok(Json::Object(counts.into_iter().collect()))
+    /// How the queue stands now, and not at the last look.
+    pub async fn counts(&self, queue: &[u8]) -> Result<Counts, Trouble> {
+        Ok(Counts::of(&Stats::of(&self.ask(queue, command("DQ.STATS", &[queue])).await?)))
     }
 
     /// A page of jobs of one state.

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::attention::Level;
 use crate::server::Facts;
-use crate::stats::Stats;
+use crate::stats::{Counts, Stats};
 use crate::trouble::Trouble;
 
 /// One look.
@@ -39,12 +39,8 @@ pub struct Row {
     pub level: Level,
     /// Why it is where it is, the most urgent reason first.
     pub why: Vec<String>,
-    pub ready: i64,
-    pub delayed: i64,
-    pub leased: i64,
-    pub dead: i64,
-    pub waiting: i64,
-    pub paused: bool,
+    #[serde(flatten)]
+    pub counts: Counts,
     pub late_ms: i64,
     pub far: i64,
     pub far_alarm: bool,
@@ -87,11 +83,11 @@ impl Totals {
         let mut all = Totals { queues: rows.len(), ..Totals::default() };
         for row in rows {
             all.attention += usize::from(row.level >= Level::Warn);
-            all.ready += row.ready;
-            all.delayed += row.delayed;
-            all.leased += row.leased;
-            all.dead += row.dead;
-            all.waiting += row.waiting;
+            all.ready += row.counts.ready;
+            all.delayed += row.counts.delayed;
+            all.leased += row.counts.leased;
+            all.dead += row.counts.dead;
+            all.waiting += row.counts.waiting;
             all.pushed += row.pushed;
             all.acked += row.acked;
             all.bad += row.bad;

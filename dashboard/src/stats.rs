@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use redis::Value;
+use serde::Serialize;
 
 use crate::reply::{int, pairs};
 
-/// The counts of DQ.QUEUES, which are there for every queue at every look.
-#[derive(Clone, Copy, Default)]
+/// How a queue stands: what DQ.QUEUES tells of every queue at every look.
+#[derive(Clone, Copy, Default, Serialize)]
 pub struct Counts {
     pub ready: i64,
     pub delayed: i64,
@@ -16,6 +17,20 @@ pub struct Counts {
     pub dead: i64,
     pub waiting: i64,
     pub paused: bool,
+}
+
+impl Counts {
+    /// The same by DQ.STATS.
+    pub fn of(stats: &Stats) -> Counts {
+        Counts {
+            ready: stats.get("ready"),
+            delayed: stats.get("delayed"),
+            leased: stats.get("leased"),
+            dead: stats.get("dead"),
+            waiting: stats.get("waiting"),
+            paused: stats.get("paused") != 0,
+        }
+    }
 }
 
 /// All fields of DQ.STATS, in the server's order.

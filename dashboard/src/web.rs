@@ -10,6 +10,7 @@ use axum::middleware::{from_fn_with_state, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Serialize;
 use serde_json::{json, Value};
 
 use crate::actions::{self, Action};
@@ -203,7 +204,7 @@ async fn newest(State(app): Known, query: Query) -> Response {
 
 async fn groups(State(app): Known, query: Query) -> Response {
     let name = query.bytes("queue");
-    let dead = app.shared.sample().row(&name).map_or(0, |row| row.dead);
+    let dead = app.shared.sample().row(&name).map_or(0, |row| row.counts.dead);
     answer(app.pages.groups(&name, usize::try_from(dead).unwrap_or(0)).await)
 }
 
@@ -250,7 +251,7 @@ async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query
     }
 }
 
-fn answer(read: Result<Arc<Value>, Trouble>) -> Response {
+fn answer<T: Serialize>(read: Result<Arc<T>, Trouble>) -> Response {
     match read {
         Ok(value) => Json(&*value).into_response(),
         Err(trouble) => refusal(&trouble),
