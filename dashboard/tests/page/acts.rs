@@ -72,12 +72,14 @@ fn dead_letters_are_replayed_one_a_group_and_all() {
     page.sees("#toasts", "Replayed 3 jobs");
     assert_eq!(q.stats(["dead", "ready"]), [4, 4]);
 
+    // The page has not looked since.
+    dead_letters(&mut q, 2, "no route");
     page.press("Replay…");
-    page.sees("#ask[open]", "4 dead letters");
+    page.sees("#ask[open]", "6 dead letters");
     page.eval("document.querySelector('#ask-reason').value = 'failed'");
     page.fill("#ask-spread", "10m");
     yes(&mut page, "become jobs again");
-    page.sees("#toasts", "Replayed 4 dead letters");
+    page.sees("#toasts", "Replayed 6 dead letters");
     q.wait_stat("dead", 0);
     assert!(q.stat("delayed") >= 1, "they are spread");
 }
