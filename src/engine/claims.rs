@@ -198,17 +198,10 @@ impl Node {
             }
             if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
                 note_turn(round.as_deref(), place);
-                self.note_lines_claimed(&queues, job.now);
                 return Some(claimed);
             }
         }
         None
-    }
-
-    /// One who waited in these lines is served from one of them: somebody works on all.
-    fn note_lines_claimed(&self, queues: &[QueueNumber], now: u64) {
-        let index = self.index.borrow();
-        queues.iter().filter_map(|number| index.get(*number)).for_each(|known| known.state.worked_on.set(now));
     }
 
     fn is_to_serve(&self, number: QueueNumber, now: u64) -> bool {

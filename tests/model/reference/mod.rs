@@ -414,7 +414,6 @@ impl World {
         if let (true, Some(known)) = (waiter.rotates, &mut self.queues[first].known) {
             known.next_turn = place + 1;
         }
-        self.note_work(&waiter.queues);
         self.told = Some(Told::Jobs(waiter.queues[place], jobs));
     }
 
