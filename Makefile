@@ -40,7 +40,8 @@ dashboard: ## Build dq-dashboard, the page in the browser: target/release/dq-das
 	@scripts/needs.sh build
 	cargo build --release --locked -p dq-dashboard
 	@echo 'This shows the server of `make run` at http://127.0.0.1:8380/:'
-	@echo '$(TARGET)/release/dq-dashboard redis://127.0.0.1:$(PORT)'
+	@echo '$(TARGET)/release/dq-dashboard redis://127.0.0.1:$(PORT) --allow-actions'
+	@echo 'Without --allow-actions it only shows.'
 
 install: build ## Install the module below PREFIX (/usr), and say the line that loads it.
 	install -d $(DESTDIR)$(MODULES)

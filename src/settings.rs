@@ -195,7 +195,7 @@ fn format_duration(ms: u64) -> String {
     }
 }
 
-/// What becomes of a job that was ready for `stale-after` while nobody claimed.
+/// What becomes of a job that was ready for `stale-after` while nobody worked on the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StalePolicy {
     /// It becomes a dead letter with the reason `stale`.
@@ -254,7 +254,7 @@ pub static FAR_HORIZON: Setting = Setting::new(c"far-horizon", Duration, HOUR, 0
 pub static FAR_ALARM: Setting = Setting::new(c"far-alarm", Count, 100_000, 0, 1_000_000_000_000);
 /// How often a queue is looked over for what is stale, old or left over.
 pub static PURGE_INTERVAL: Setting = Setting::new(c"purge-interval", Duration, 5 * MINUTE, 10 * MS, DAY);
-/// How long a job is ready, and nobody claims, before it is stale.
+/// How long a job is ready, and nobody claims or holds a job of the queue, before it is stale.
 pub static STALE_AFTER: Setting = Setting::new(c"stale-after", Duration, 5 * MINUTE, MS, 365 * DAY);
 /// What becomes of a stale job.
 pub static STALE_POLICY: Setting = Setting::word(c"stale-policy", &["dead", "drop", "keep"]);

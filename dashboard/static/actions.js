@@ -96,7 +96,7 @@ const REASONS = [
   ["failed", "failed: a worker gave up"],
   ["retries-exhausted", "retries exhausted"],
   ["lease-expired", "lease expired: workers died"],
-  ["stale", "stale: nobody claimed them"],
+  ["stale", "stale: nobody worked on the queue"],
 ];
 
 export async function replayAll(queue) {
