@@ -376,9 +376,12 @@ pub fn setting_changed(ctx: &Ctx, setting: &Setting) {
     } else if setting.is(&settings::PURGE_INTERVAL) {
         NODE.hurry(ctx, Task::Upkeep, settings::PURGE_INTERVAL.get());
     } else if setting.is(&settings::TAKEOVER_GRACE) {
-        let now = NODE.now(ctx);
-        NODE.availability.borrow_mut().shorten_grace(now, settings::TAKEOVER_GRACE.get());
-        NODE.hurry(ctx, Task::Leases, 0);
+        let (now, grace) = (NODE.now(ctx), settings::TAKEOVER_GRACE.get());
+        if NODE.availability.borrow_mut().shorten_grace(now, grace) {
+            // Both were put off to its end.
+            NODE.hurry(ctx, Task::Leases, grace);
+            NODE.hurry(ctx, Task::Upkeep, grace);
+        }
     }
 }
 

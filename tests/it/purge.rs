@@ -219,6 +219,16 @@ fn time_within_the_grace_does_not_count() {
 }
 
 #[test]
+fn a_grace_that_is_made_shorter_holds_up_nothing_any_more() {
+    let server = purging(100).set("takeover-grace", "1h").start();
+    let mut q = server.queue("q");
+    q.push("x");
+    wait_for("the purge to be put off to the end of the grace", || server.info("dq", "dq_timer_purge_runs") != "0");
+    server.set("takeover-grace", "0");
+    q.wait_stat("stale-purged", 1);
+}
+
+#[test]
 fn time_of_paused_writes_does_not_count() {
     let server = purging(600).set("stale-policy", "keep").start();
     let mut q = server.queue("q");
