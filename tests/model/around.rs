@@ -67,6 +67,8 @@ impl Run<'_> {
 
     pub fn outage(&mut self, grace: u64) -> Check {
         self.server_setting("takeover-grace", grace)?;
+        // Where the grace that runs became shorter, its turn comes before the outage.
+        self.settle()?;
         self.server_setting("enabled", 1)?;
         self.hear()?;
         self.server_setting("enabled", 0)

@@ -87,7 +87,7 @@ impl<'a> Run<'a> {
     }
 
     /// What the server does by itself after a command, and then the comparison.
-    fn settle(&mut self) -> Check {
+    pub fn settle(&mut self) -> Check {
         self.world.take_turns();
         let names: Vec<Vec<u8>> = self.world.queues.iter().map(|queue| queue.name.clone()).collect();
         let end = Instant::now() + self.host.patience;
