@@ -65,10 +65,14 @@ impl Queue<'_> {
             Part::Jobs | Part::Dead => return false,
         };
         let Some(score) = index.raw_score(id) else { return true };
-        let at = if is_time(score) { score.ceil() as u64 } else { now };
+        let (was_at, at) = if is_time(score) { (score.floor() as u64, score.ceil() as u64) } else { (now, now) };
         match part {
             Part::Due => self.set_due(id, at),
-            Part::Leased => self.lease(id, at),
+            Part::Leased => {
+                let is_own = self.state.tenure.is_own(id.as_bytes(), was_at);
+                self.lease(id, at);
+                self.state.tenure.note(id.as_bytes(), at, is_own);
+            }
             _ => self.dead_at.put(id, at),
         }
         true
