@@ -36,14 +36,12 @@ impl Availability {
         }
     }
 
-    /// Ends a grace that the setting, as it is now, would not give any more; whether it did.
-    pub fn shorten_grace(&mut self, now: u64, grace: u64) -> bool {
-        let is_too_long = self.open && self.grace_until > now.saturating_add(grace);
-        if is_too_long {
+    /// Ends a grace that the setting, as it is now, would not give any more.
+    pub fn shorten_grace(&mut self, now: u64, grace: u64) {
+        if self.open && self.grace_until > now.saturating_add(grace) {
             self.close(now);
             self.open(now, grace);
         }
-        is_too_long
     }
 
     pub fn is_open(&self) -> bool {

@@ -377,11 +377,10 @@ pub fn setting_changed(ctx: &Ctx, setting: &Setting) {
         NODE.hurry(ctx, Task::Upkeep, settings::PURGE_INTERVAL.get());
     } else if setting.is(&settings::TAKEOVER_GRACE) {
         let (now, grace) = (NODE.now(ctx), settings::TAKEOVER_GRACE.get());
-        if NODE.availability.borrow_mut().shorten_grace(now, grace) {
-            // Both were put off to its end.
-            NODE.hurry(ctx, Task::Leases, grace);
-            NODE.hurry(ctx, Task::Upkeep, grace);
-        }
+        NODE.availability.borrow_mut().shorten_grace(now, grace);
+        // Both may be put off to the end of a longer grace, also of one that refused writes have cut off.
+        NODE.hurry(ctx, Task::Leases, grace);
+        NODE.hurry(ctx, Task::Upkeep, grace);
     }
 }
 

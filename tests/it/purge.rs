@@ -229,6 +229,23 @@ fn a_grace_that_is_made_shorter_holds_up_nothing_any_more() {
 }
 
 #[test]
+fn a_grace_that_is_made_shorter_while_writes_are_refused_holds_up_nothing_either() {
+    let server = purging(100).set("takeover-grace", "1h").start();
+    let mut q = server.queue("q");
+    q.push("leased");
+    let leased = q.claim_with(args!["LEASE", 1]).remove(0);
+    q.push("stale");
+    let runs = || ["dq_timer_lease_runs", "dq_timer_purge_runs"].map(|figure| server.info("dq", figure));
+    wait_for("both to be put off to the end of the grace", || runs().iter().all(|runs| runs != "0"));
+    server.run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    wait_for("the refusal to be noticed", || server.info("dq", "dq_takes_writes") == "0");
+    server.set("takeover-grace", "0");
+    server.run(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    q.wait_lapse(&leased.id);
+    q.wait_stat("stale-purged", 2);
+}
+
+#[test]
 fn time_of_paused_writes_does_not_count() {
     let server = purging(600).set("stale-policy", "keep").start();
     let mut q = server.queue("q");

@@ -449,7 +449,10 @@ impl World {
             }
         } else if !was_enabled {
             self.meet_all();
-        } else if name == "purge-interval" || name == "takeover-grace" && self.openings.shorten_grace(now, value) {
+        } else if name == "purge-interval" || name == "takeover-grace" {
+            if name == "takeover-grace" {
+                self.openings.shorten_grace(now, value);
+            }
             for known in self.queues.iter_mut().filter_map(|queue| queue.known.as_mut()) {
                 known.upkeep_at = known.upkeep_at.min(now + value);
             }

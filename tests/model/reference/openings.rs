@@ -37,14 +37,12 @@ impl Openings {
         self.since.is_some()
     }
 
-    /// Whether the grace that runs becomes shorter.
-    pub fn shorten_grace(&mut self, now: u64, grace: u64) -> bool {
-        let is_too_long = self.since.is_some() && self.grace_until > now + grace;
-        if is_too_long {
+    /// The grace that runs becomes shorter, where it is longer than `grace`.
+    pub fn shorten_grace(&mut self, now: u64, grace: u64) {
+        if self.since.is_some() && self.grace_until > now + grace {
             self.close(now);
             self.open(now, grace);
         }
-        is_too_long
     }
 
     /// The latest time from which on it was open for `ms`.
