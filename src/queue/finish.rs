@@ -49,7 +49,7 @@ impl Queue<'_> {
         }
         let Some(record) = self.jobs.get(id) else { return false };
         match decoded(&record).ok().and_then(|job| life::place_named(&job, receipt)) {
-            Some(Place::Leased) => self.is_leased_by(id, receipt) && self.unlease(id),
+            Some(Place::Leased) => self.unlease_for(id, receipt),
             Some(Place::Due) => self.leased.score(id).is_none() && self.due.remove(id),
             None => false,
         }

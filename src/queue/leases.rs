@@ -94,6 +94,12 @@ impl Queue<'_> {
         was_leased
     }
 
+    /// Ends the lease of the receipt's claim; `false` where it is none, or another's. That of this node's own claim need not
+    /// be looked at first.
+    pub(super) fn unlease_for(&mut self, id: &Text, receipt: &Receipt) -> bool {
+        (self.is_own(receipt) || self.is_leased_by(id, receipt)) && self.unlease(id)
+    }
+
     /// The lease of a receipt that stands ends then.
     pub(super) fn prolong(&mut self, id: &Text, receipt: &Receipt, ends_at: u64) {
         self.lease(id, ends_at);
