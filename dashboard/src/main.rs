@@ -25,6 +25,7 @@ mod sampler;
 mod server;
 mod stats;
 mod target;
+mod tls;
 mod trouble;
 mod visible;
 mod web;

@@ -10,7 +10,7 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(version, about)]
 pub struct Options {
-    /// The server: `redis://host:port/database`; of a cluster any of its nodes, or several
+    /// The server: `redis://host:port/database`, by TLS `rediss://`; of a cluster any of its nodes, or several
     #[arg(value_name = "URL", default_value = "redis://127.0.0.1:6380", conflicts_with = "sentinel")]
     pub redis: Vec<String>,
 
@@ -33,6 +33,22 @@ pub struct Options {
     /// A file with the password of the server's user
     #[arg(long, value_name = "FILE")]
     pub redis_password_file: Option<PathBuf>,
+
+    /// Speak TLS with the server and with the Sentinels, as `rediss://` in a URL says
+    #[arg(long)]
+    pub tls: bool,
+
+    /// Who signs for the servers, in PEM; else those count whom the system trusts
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+
+    /// The certificate that servers with `tls-auth-clients yes` ask for, in PEM
+    #[arg(long, value_name = "FILE", requires = "key_file")]
+    pub cert_file: Option<PathBuf>,
+
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert_file")]
+    pub key_file: Option<PathBuf>,
 
     /// The user of the Sentinels; its password is in DQ_SENTINEL_PASSWORD
     #[arg(long, value_name = "NAME")]

@@ -3,6 +3,7 @@
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use crate::options::Options;
+use crate::tls::Tls;
 
 /// Where to look for the primaries.
 pub struct Target {
@@ -10,52 +11,61 @@ pub struct Target {
     pub seeds: Vec<ConnectionInfo>,
     pub sentinels: Vec<ConnectionInfo>,
     pub master: String,
-    /// Who connects to a server, and to which database.
-    pub login: RedisConnectionInfo,
+    /// How to connect to a server, of whatever host and port: by TLS or not, as whom, and to which database.
+    way: ConnectionInfo,
     /// What people call it.
     pub name: String,
 }
 
 impl Target {
     pub fn of(options: &Options) -> Result<Target, String> {
+        let tls = Tls::of(options)?;
         if options.sentinel.is_empty() {
-            Target::named(options)
+            Target::named(options, &tls)
         } else {
-            Target::by_sentinel(options)
+            Target::by_sentinel(options, &tls)
         }
     }
 
-    fn named(options: &Options) -> Result<Target, String> {
+    fn named(options: &Options, tls: &Tls) -> Result<Target, String> {
         let password = options.redis_password()?;
         let mut seeds = Vec::new();
         for url in &options.redis {
-            seeds.push(seed(url, options.user.as_ref(), password.as_ref())?);
+            seeds.push(tls.secure(seed(url, options.user.as_ref(), password.as_ref())?)?);
         }
-        let login = seeds[0].redis.clone();
+        let way = seeds[0].clone();
         let name = seeds.iter().map(|seed| seed.addr.to_string()).collect::<Vec<_>>().join(", ");
-        Ok(Target { seeds, sentinels: Vec::new(), master: String::new(), login, name })
+        Ok(Target { seeds, sentinels: Vec::new(), master: String::new(), way, name })
     }
 
-    fn by_sentinel(options: &Options) -> Result<Target, String> {
-        let login = RedisConnectionInfo {
+    fn by_sentinel(options: &Options, tls: &Tls) -> Result<Target, String> {
+        let redis = RedisConnectionInfo {
             db: options.database,
             username: options.user.clone(),
             password: options.redis_password()?,
             protocol: ProtocolVersion::RESP2,
         };
+        let way = tls.secure(ConnectionInfo { addr: ConnectionAddr::Tcp(String::new(), 0), redis })?;
         let password = options.sentinel_password()?;
         let mut sentinels = Vec::new();
         for address in &options.sentinel {
             let url = format!("redis://{}", with_port(address, 26379));
-            sentinels.push(seed(&url, options.sentinel_user.as_ref(), password.as_ref())?);
+            sentinels.push(tls.secure(seed(&url, options.sentinel_user.as_ref(), password.as_ref())?)?);
         }
         let name = format!("{} (Sentinel)", options.master);
-        Ok(Target { seeds: Vec::new(), sentinels, master: options.master.clone(), login, name })
+        Ok(Target { seeds: Vec::new(), sentinels, master: options.master.clone(), way, name })
     }
 
     /// How to connect to a server that Sentinel or the cluster told of.
     pub fn server(&self, host: &str, port: u16) -> ConnectionInfo {
-        ConnectionInfo { addr: ConnectionAddr::Tcp(host.to_string(), port), redis: self.login.clone() }
+        let mut info = self.way.clone();
+        match &mut info.addr {
+            ConnectionAddr::Tcp(to, at) | ConnectionAddr::TcpTls { host: to, port: at, .. } => {
+                (*to, *at) = (host.to_string(), port);
+            }
+            ConnectionAddr::Unix(_) => info.addr = ConnectionAddr::Tcp(host.to_string(), port),
+        }
+        info
     }
 }
 
@@ -74,9 +84,6 @@ fn seed(url: &str, user: Option<&String>, password: Option<&String>) -> Result<C
     let url = if url.contains("://") { url.to_string() } else { format!("redis://{}", with_port(url, 6379)) };
     // The text of an URL can hold a password: it is not told.
     let mut info = url.as_str().into_connection_info().map_err(|e| format!("the URL of the server: {e}"))?;
-    if matches!(info.addr, ConnectionAddr::TcpTls { .. }) {
-        return Err("rediss:// is not supported: reach the server by a tunnel or a proxy that speaks TLS".to_string());
-    }
     info.redis.username = info.redis.username.or_else(|| user.cloned());
     info.redis.password = info.redis.password.or_else(|| password.cloned());
     info.redis.protocol = ProtocolVersion::RESP2;

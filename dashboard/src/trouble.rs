@@ -68,7 +68,7 @@ impl Trouble {
             _ if detail.contains("unknown command") && command.to_ascii_uppercase().starts_with("DQ.") => {
                 no_module(server)
             }
-            _ if is_connection(error) => unreachable(server),
+            _ if is_connection(error) => unreachable(server, advice_on_connection(&detail)),
             _ => Trouble::new(Kind::Refused, format!("{server} refused {command}"), &[]),
         }
         .because(error)
@@ -91,12 +91,24 @@ impl Trouble {
     }
 }
 
-fn unreachable(server: &str) -> Trouble {
+fn unreachable(server: &str, advice: &str) -> Trouble {
     Trouble::new(
         Kind::Unreachable,
         format!("No connection to {server}"),
-        &["It is tried again each second, and goes on by itself.", "Is the server running, and is the address right?"],
+        &["It is tried again each second, and goes on by itself.", advice],
     )
+}
+
+/// What to do about a connection that does not come about, by what TLS says of it.
+fn advice_on_connection(detail: &str) -> &'static str {
+    let says = |words| detail.contains(words);
+    if says("invalid peer certificate") {
+        "Its certificate does not prove who it is: --ca-file names who signs for it, and it must be made for this host."
+    } else if says("received fatal alert") {
+        "It wants to know who comes: --cert-file and --key-file name a certificate that it takes."
+    } else {
+        "Is the server running, and is the address right? One that speaks TLS needs rediss:// or --tls, others neither."
+    }
 }
 
 fn password(server: &str, code: &str) -> Trouble {

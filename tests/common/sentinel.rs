@@ -19,25 +19,30 @@ pub struct Sentinel {
 impl Sentinel {
     /// Starts it, and waits until it knows the replica.
     pub fn watch(primary: &Server) -> Sentinel {
+        let sentinel = Sentinel::start(primary.port, &[]);
+        wait_for("Sentinel to know the replica", || sentinel.replicas().is_ok_and(|count| count == 1));
+        sentinel
+    }
+
+    /// Starts it for the primary at `primary`, with more lines of sentinel.conf.
+    pub fn start(primary: u16, more: &[String]) -> Sentinel {
         let (dir, port) = (new_dir(), free_port());
         let conf = dir.join("sentinel.conf");
         let lines = [
             format!("port {port}"),
             "bind 127.0.0.1".to_string(),
             format!("dir {}", dir.display()),
-            format!("sentinel monitor {MASTER} 127.0.0.1 {} 1", primary.port),
+            format!("sentinel monitor {MASTER} 127.0.0.1 {primary} 1"),
             format!("sentinel down-after-milliseconds {MASTER} 1000"),
             format!("sentinel failover-timeout {MASTER} 5000"),
         ];
-        fs::write(&conf, lines.join("\n") + "\n").expect("sentinel.conf is written");
+        fs::write(&conf, [more, &lines].concat().join("\n") + "\n").expect("sentinel.conf is written");
         let log = File::create(dir.join("log")).expect("the log opens");
         let words = server_command();
         let mut command = mortal(&words[0]);
         command.args(&words[1..]).arg(&conf).arg("--sentinel").stdin(Stdio::null()).stdout(log);
         let child = command.spawn().unwrap_or_else(|e| panic!("{} does not start: {e}", words[0]));
-        let sentinel = Sentinel { child, dir, port };
-        wait_for("Sentinel to know the replica", || sentinel.replicas().is_ok_and(|count| count == 1));
-        sentinel
+        Sentinel { child, dir, port }
     }
 
     fn replicas(&self) -> redis::RedisResult<usize> {

@@ -21,5 +21,6 @@ mod load;
 mod million;
 mod screenshots;
 mod sees;
+mod tls;
 mod troubles;
 mod workload;
