@@ -49,6 +49,11 @@ impl Target {
         let password = options.sentinel_password()?;
         let mut sentinels = Vec::new();
         for address in &options.sentinel {
+            if address.contains("://") {
+                return Err(
+                    "--sentinel: it is HOST:PORT without redis:// or rediss://; --tls speaks TLS with it".into()
+                );
+            }
             let url = format!("redis://{}", with_port(address, 26379));
             sentinels.push(tls.secure(seed(&url, options.sentinel_user.as_ref(), password.as_ref())?)?);
         }

@@ -159,6 +159,7 @@ fn a_wrong_word_about_tls_is_refused_and_says_why() {
     for (words, why) in [
         (vec!["redis://127.0.0.1:1", "--ca-file", &ca], "give --tls"),
         (vec!["rediss://127.0.0.1:1/#insecure"], "can be anybody"),
+        (vec!["--sentinel", "rediss://127.0.0.1:1"], "--tls speaks TLS with it"),
         (vec![url, "--ca-file", "/nowhere.crt"], "/nowhere.crt: No such file"),
         (vec![url, "--ca-file", &nothing], "it has no “-----BEGIN … CERTIFICATE-----”"),
         (vec![url, "--cert-file", &cert, "--key-file", &ca], "it has no “-----BEGIN … PRIVATE KEY-----”"),
