@@ -314,7 +314,7 @@ impl Server {
         if let Some(status) = self.child.try_wait().expect("the child can be asked") {
             panic!("the server died ({status}):\n{}", self.log());
         }
-        assert_eq!(text(&self.run(&["PING"])), "PONG");
+        assert_eq!(text(&self.run(&["ECHO", "alive"])), "alive");
     }
 
     /// Starts the ended server again, on its data and with its settings.
