@@ -358,8 +358,7 @@ fn settings_with_many_queues() -> Pings {
 }
 
 fn waits_in_a_cluster() -> Pings {
-    let server =
-        server().line("cluster-enabled yes").line(&format!("cluster-port {}", common::server::free_port())).start();
+    let server = server().cluster_node().start();
     server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     until("the cluster to be up", || common::text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
     let mut cons = Vec::new();

@@ -15,7 +15,7 @@ use redis::{Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisCo
 
 use super::dump::{dump, Keyspace};
 use super::queue::Queue;
-use super::{text, wait_for, wait_until};
+use super::{list, text, wait_for, wait_until};
 
 /// How long a server may take to start or to end before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,6 +61,12 @@ impl Builder {
     /// A replica of `primary`.
     pub fn replica_of(self, primary: &Server) -> Self {
         self.line(&format!("replicaof 127.0.0.1 {}", primary.port))
+    }
+
+    /// A node of a cluster. Its bus has a free port of its own: the server's would be the client's and 10,000, which there
+    /// may not be.
+    pub fn cluster_node(self) -> Self {
+        self.line("cluster-enabled yes").line(&format!("cluster-port {}", free_port()))
     }
 
     /// A variable of the server's environment.
@@ -264,6 +270,12 @@ impl Server {
             .unwrap_or_else(|| panic!("INFO {section} has no {field}:\n{all}"))
             .trim()
             .to_string()
+    }
+
+    /// The port at which the other nodes of its cluster find it.
+    pub fn bus_port(&self) -> String {
+        let reply = self.run(&["CONFIG", "GET", "cluster-port"]);
+        text(&list(&reply)[1])
     }
 
     /// What the server is: "redis 7.0.15", "valkey 9.1.2".

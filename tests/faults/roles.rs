@@ -264,13 +264,10 @@ fn a_role_that_changes_again_and_again_loses_and_doubles_nothing() {
 
 /// Two nodes of a cluster that know each other; the first has all slots.
 fn cluster() -> (Server, Server) {
-    let node = || {
-        let bus = server::free_port();
-        (Server::with_grace().line("cluster-enabled yes").line(&format!("cluster-port {bus}")).start(), bus)
-    };
-    let ((one, _), (two, bus)) = (node(), node());
+    let node = || Server::with_grace().cluster_node().start();
+    let (one, two) = (node(), node());
     one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &bus.to_string()]);
+    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &two.bus_port()]);
     let met = |a: &Server, b: &Server| {
         let nodes = text(&a.run(&["CLUSTER", "NODES"]));
         nodes.lines().any(|line| line.starts_with(&cluster_id(b)) && !line.contains("handshake"))

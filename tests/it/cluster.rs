@@ -2,13 +2,13 @@
 
 use crate::args;
 use crate::common::scenarios;
-use crate::common::server::{free_port, Builder};
+use crate::common::server::Builder;
 use crate::common::*;
 
 use super::bad_input::all_commands;
 
 fn node() -> Builder {
-    Server::builder().line("cluster-enabled yes").line(&format!("cluster-port {}", free_port()))
+    Server::builder().cluster_node()
 }
 
 /// Gives the node all slots and waits until the cluster is up.
@@ -42,8 +42,7 @@ fn every_command_is_sent_to_the_node_of_its_queue() {
     let (one, two) = (node().start(), node().start());
     one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
     two.run(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
-    let bus = text(&list(&two.run(&["CONFIG", "GET", "cluster-port"]))[1]);
-    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &bus]);
+    one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &two.bus_port()]);
     for server in [&one, &two] {
         wait_for("the cluster to be up", || text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok"));
     }
@@ -83,8 +82,7 @@ fn a_queue_in_a_cluster_goes_by_its_own_settings() {
 fn pair() -> (Server, Server) {
     let (source, target) = (node().start(), node().start());
     own_all(&source);
-    let bus_port = text(&list(&target.run(&["CONFIG", "GET", "cluster-port"]))[1]);
-    source.run(&["CLUSTER", "MEET", "127.0.0.1", &target.port.to_string(), &bus_port]);
+    source.run(&["CLUSTER", "MEET", "127.0.0.1", &target.port.to_string(), &target.bus_port()]);
     wait_for("the nodes to know each other", || {
         let known = |a: &Server, b: &Server| {
             let nodes = text(&a.run(&["CLUSTER", "NODES"]));

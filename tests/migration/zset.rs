@@ -177,7 +177,7 @@ fn a_job_is_found_by_the_sha_1_of_its_member() {
 /// With the queue in one slot and the sorted set in another, no script can reach both.
 #[test]
 fn in_a_cluster() {
-    let server = Server::builder().line("cluster-enabled yes").start();
+    let server = Server::builder().cluster_node().start();
     server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     crate::common::wait_for("the cluster to be up", || {
         crate::common::text(&server.run(&["CLUSTER", "INFO"])).contains("cluster_state:ok")

@@ -278,7 +278,7 @@ fn slots_that_move_in_one_piece_under_load_lose_nothing() {
 }
 
 fn one_piece_works() -> bool {
-    let works = moves::in_one_piece_works(&Server::builder().line("cluster-enabled yes").start());
+    let works = moves::in_one_piece_works(&Server::builder().cluster_node().start());
     if !works {
         eprintln!("skipped: this server has no CLUSTER MIGRATESLOTS; Valkey has it from 9.0 on");
     }

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::browser::Page;
 use crate::common::sentinel::{Sentinel, MASTER};
-use crate::common::server::{free_port, new_dir};
+use crate::common::server::{free_port, new_dir, Builder};
 use crate::common::{wait_for, Server};
 use crate::dashboard::{refused, Dashboard};
 
@@ -48,10 +48,8 @@ impl Signed {
     }
 
     /// A server that speaks TLS at this port, and asks who comes. `None` where it was built without.
-    fn server(&self, port: u16, more: &[&str]) -> Option<Server> {
-        let lines = self.lines(port).into_iter().chain(more.iter().map(|line| line.to_string()));
-        let builder = lines.fold(Server::builder(), |builder, line| builder.line(&line));
-        match builder.try_start() {
+    fn server(&self, port: u16, builder: Builder) -> Option<Server> {
+        match self.lines(port).iter().fold(builder, |builder, line| builder.line(line)).try_start() {
             Ok(server) => Some(server),
             Err(log) if log.contains("Failed finding TLS support") => {
                 crate::common::skip("the server is built without TLS");
@@ -89,7 +87,7 @@ fn dashboard(words: &[&str], options: &[String]) -> Dashboard {
 #[test]
 fn a_server_that_speaks_tls_is_watched_and_acted_on() {
     let (signed, port) = (Signed::new(), free_port());
-    let Some(server) = signed.server(port, &[]) else { return };
+    let Some(server) = signed.server(port, Server::builder()) else { return };
     let mut q = server.queue("mail");
     q.push("x");
     for words in [vec![format!("rediss://127.0.0.1:{port}")], vec![format!("127.0.0.1:{port}"), "--tls".to_string()]] {
@@ -107,7 +105,7 @@ fn a_server_that_speaks_tls_is_watched_and_acted_on() {
 #[test]
 fn a_primary_that_sentinels_name_is_reached_by_tls() {
     let (signed, port) = (Signed::new(), free_port());
-    let Some(server) = signed.server(port, &["tls-replication yes"]) else { return };
+    let Some(server) = signed.server(port, Server::builder().line("tls-replication yes")) else { return };
     server.queue("mail").push("x");
     let sentinel_port = free_port();
     let lines = [signed.lines(sentinel_port), vec!["tls-replication yes".to_string()]].concat();
@@ -121,21 +119,28 @@ fn a_primary_that_sentinels_name_is_reached_by_tls() {
 
 #[test]
 fn a_cluster_is_reached_by_tls_at_every_node() {
-    let (signed, port) = (Signed::new(), free_port());
-    let more = ["cluster-enabled yes", "tls-cluster yes", "cluster-node-timeout 5000"];
-    let Some(server) = signed.server(port, &more) else { return };
-    server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    wait_for("the slots", || server.try_run(&["DQ.PUSH", "mail", "x"]).is_ok());
-    let dashboard = dashboard(&[&format!("rediss://127.0.0.1:{port}")], &signed.options());
+    let (signed, ports) = (Signed::new(), [free_port(), free_port()]);
+    let node = |port| signed.server(port, Server::builder().cluster_node().line("tls-cluster yes"));
+    let [Some(one), Some(two)] = ports.map(node) else { return };
+    one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
+    two.run(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
+    one.run(&["CLUSTER", "MEET", "127.0.0.1", &ports[1].to_string(), &two.bus_port()]);
+    // Their slots are 3300 and 15495.
+    for (server, queue) in [(&one, "b"), (&two, "a")] {
+        wait_for("the cluster to be up", || server.try_run(&["DQ.PUSH", queue, "x"]).is_ok());
+    }
+    let dashboard = dashboard(&[&format!("rediss://127.0.0.1:{}", ports[0])], &signed.options());
     let mut page = Page::open(&dashboard.base);
-    page.sees("tr[data-queue='mail']", "1");
-    page.sees("#foot", &format!("127.0.0.1:{port}"));
+    page.sees("#foot", "2 primaries");
+    for queue in ["a", "b"] {
+        page.sees(&format!("tr[data-queue='{queue}']"), "1");
+    }
 }
 
 #[test]
 fn what_stands_in_the_way_of_tls_is_told() {
     let (signed, strangers, port) = (Signed::new(), Signed::new(), free_port());
-    let Some(server) = signed.server(port, &[]) else { return };
+    let Some(server) = signed.server(port, Server::builder()) else { return };
     let (by_tls, plain) = (format!("rediss://127.0.0.1:{port}"), format!("redis://127.0.0.1:{port}"));
     let (ca, strange) = (signed.path("ca.crt"), strangers.path("ca.crt"));
     let tells = |words: &[&str], what: &str| {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::server::{free_port, Builder};
-use crate::common::{bytes, int, list, text, wait_for, wait_until, Server};
+use crate::common::server::Builder;
+use crate::common::{bytes, int, text, wait_for, wait_until, Server};
 
 pub const SLOTS: u16 = 16384;
 const PRIMARIES: u16 = 3;
@@ -57,8 +57,7 @@ fn builder(node_timeout_ms: u32) -> Builder {
     Server::builder()
         .set("max-lapses", "1000")
         .line("appendonly yes")
-        .line("cluster-enabled yes")
-        .line(&format!("cluster-port {}", free_port()))
+        .cluster_node()
         .line(&format!("cluster-node-timeout {node_timeout_ms}"))
         .line("cluster-allow-replica-migration no")
 }
@@ -90,8 +89,7 @@ impl Cluster {
         }
         let first = &self.nodes[0].server;
         for node in &self.nodes[1..] {
-            let bus = text(&list(&node.server.run(&["CONFIG", "GET", "cluster-port"]))[1]);
-            first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.server.port.to_string(), &bus]);
+            first.run(&["CLUSTER", "MEET", "127.0.0.1", &node.server.port.to_string(), &node.server.bus_port()]);
         }
         wait_for("all nodes to know each other", || {
             self.nodes.iter().all(|node| {
