@@ -39,7 +39,7 @@ impl Tls {
             (ConnectionAddr::TcpTls { .. }, Some(certificates)) => Client::build_with_tls(info, certificates.clone())
                 .map(|client| client.get_connection_info().clone())
                 .map_err(|e| format!("--ca-file, --cert-file, --key-file: {e}")),
-            (ConnectionAddr::TcpTls { .. }, None) | (_, None) => Ok(info),
+            (_, None) => Ok(info),
             (_, Some(_)) => Err("--ca-file and --cert-file are for TLS: give --tls, or a URL with rediss://".into()),
         }
     }

@@ -94,8 +94,8 @@ impl Queue<'_> {
         was_leased
     }
 
-    /// Ends the lease of the receipt's claim; `false` where it is none, or another's. That of this node's own claim need not
-    /// be looked at first.
+    /// Ends the lease of the receipt's claim; `false` where it is none, or another's. That of this node's own claim need
+    /// not be looked at first.
     pub(super) fn unlease_for(&mut self, id: &Text, receipt: &Receipt) -> bool {
         (self.is_own(receipt) || self.is_leased_by(id, receipt)) && self.unlease(id)
     }

@@ -6,8 +6,8 @@
 //! by hand. After all of it the server lives, every reply was well-formed, no invariant is broken, the replica and a
 //! start from the append only file have the same, and the memory is given back.
 //!
-//! It runs for twenty rounds, about a minute, for `DQ_TORTURE_MINUTES`, or for `DQ_TEST_COMMANDS` commands. `DQ_TEST_SEED` draws the
-//! same again.
+//! It runs for twenty rounds, about a minute, for `DQ_TORTURE_MINUTES`, or for `DQ_TEST_COMMANDS` commands.
+//! `DQ_TEST_SEED` draws the same again.
 
 // It needs a part of it.
 #[allow(dead_code, unused_imports)]

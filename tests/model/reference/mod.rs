@@ -449,13 +449,18 @@ impl World {
             }
         } else if !was_enabled {
             self.meet_all();
-        } else if name == "purge-interval" || name == "takeover-grace" {
-            if name == "takeover-grace" {
-                self.openings.shorten_grace(now, value);
-            }
-            for known in self.queues.iter_mut().filter_map(|queue| queue.known.as_mut()) {
-                known.upkeep_at = known.upkeep_at.min(now + value);
-            }
+        } else if name == "purge-interval" {
+            self.hurry_upkeep(now + value);
+        } else if name == "takeover-grace" {
+            self.openings.shorten_grace(now, value);
+            self.hurry_upkeep(now + value);
+        }
+    }
+
+    /// Every queue is looked over at `at`, or before.
+    fn hurry_upkeep(&mut self, at: u64) {
+        for known in self.queues.iter_mut().filter_map(|queue| queue.known.as_mut()) {
+            known.upkeep_at = known.upkeep_at.min(at);
         }
     }
 
