@@ -1,10 +1,10 @@
 //! The program itself, started as a user does.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 
 use crate::common::server::mortal;
-use crate::common::Server;
+use crate::common::{wait_for, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_dq-dashboard");
 
@@ -56,9 +56,13 @@ impl Drop for Dashboard {
     }
 }
 
-/// Runs the program where it is to refuse to start.
+/// Runs the program where it is to refuse to start. Where it does start it is ended, and the test fails.
 pub fn refused(args: &[&str]) -> Output {
-    Command::new(PROGRAM).args(args).stdin(Stdio::null()).output().expect("the program starts")
+    let mut command = mortal(PROGRAM);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    wait_for("the program to refuse", || child.try_wait().expect("the child can be asked").is_some());
+    child.wait_with_output().expect("what it told is there")
 }
 
 pub fn url(server: &Server) -> String {
