@@ -62,7 +62,7 @@ impl Walk for Repair {
         if ctx.writes_are_paused() {
             return Ok(Progress::More);
         }
-        ctx.would_write(&self.state.keys.jobs).map_err(fault_of)?;
+        ctx.would_write(&self.state.keys.due).map_err(fault_of)?;
         let name = QueueName::parse(&self.name).map_err(|_| Fault::GivenUp)?;
         let walk = &mut self.walk;
         super::change(ctx, &name, Reach::ALL, |queue| Ok(walk.step(queue, slice))).map_err(Fault::Refused)
@@ -75,7 +75,7 @@ impl Walk for Repair {
 
 /// The server refuses all writes, or those to a slot that has left or is on its way.
 fn fault_of(refusal: Refusal) -> Fault {
-    if NODE.cluster.get() && !refusal.is_of_all_writes() && !refusal.0.starts_with("WRONGTYPE") {
+    if NODE.cluster.get() && !refusal.is_of_all_writes() && !refusal.is_of_the_type() {
         Fault::TryAgain
     } else {
         Fault::Refused(refusal.0)

@@ -259,8 +259,8 @@ impl Node {
             self.slot_cursor.set(number);
             let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
             let Some((db, state)) = known else { continue };
-            let refusal = ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs).err()).flatten();
-            if refusal.is_some_and(|refusal| refusal.is_of_the_cluster() || !refusal.is_of_all_writes()) {
+            let refusal = ctx.select_db(db).then(|| ctx.would_write(&state.keys.due).err()).flatten();
+            if refusal.is_some_and(|refusal| refusal.is_of_the_slot()) {
                 self.release_waiters_of(number);
                 self.index.borrow_mut().schedule.set_by(Task::Meet(number), self.now(ctx));
             }

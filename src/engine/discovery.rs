@@ -180,6 +180,7 @@ impl Events for ServerEvents {
         NODE.release_if_held_back(ctx);
         NODE.watch_for_refusals(ctx);
         NODE.count_if_due(ctx);
+        NODE.tell_of_cross_slot_refusals(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

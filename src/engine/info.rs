@@ -3,7 +3,7 @@
 use super::alerts::Alert;
 use super::NODE;
 use crate::queue::Counter;
-use crate::redis::{timer_figures, Info, InfoSection};
+use crate::redis::{marks_removed, timer_figures, Info, InfoSection};
 
 /// What was counted on this node since the module was loaded.
 #[derive(Default)]
@@ -63,6 +63,7 @@ fn write_clock(section: &InfoSection) {
 
 fn write_timers(section: &InfoSection) {
     let (timers, figures) = (timer_figures(), &NODE.figures);
+    section.count("cross_slot_refusals", marks_removed().count);
     section.count("refused_full", figures.refused_full.get());
     section.count("leases_lapsed", figures.lapsed.get());
     section.count("stale_purged", figures.purged.get());

@@ -7,6 +7,7 @@ mod bulk;
 mod census;
 mod checks;
 mod claims;
+mod cross_slot;
 mod discovery;
 mod index;
 mod info;
@@ -89,6 +90,8 @@ struct Node {
     loading: Cell<bool>,
     cluster: Cell<bool>,
     warned_of_eviction: Cell<bool>,
+    /// Whether the log says that the server refuses calls for an earlier cross-slot script.
+    cross_slot_fault: Cell<bool>,
     /// When the slots of those who wait were looked at last, in ms of queue time.
     slots_looked_at: Cell<u64>,
     /// The queue whose slot was looked at last.
@@ -122,6 +125,7 @@ impl Node {
             loading: Cell::new(false),
             cluster: Cell::new(false),
             warned_of_eviction: Cell::new(false),
+            cross_slot_fault: Cell::new(false),
             slots_looked_at: Cell::new(0),
             slot_cursor: Cell::new(0),
         }

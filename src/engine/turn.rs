@@ -137,7 +137,7 @@ impl Node {
         }
         let known = self.index.borrow().any().map(|known| (known.db, Rc::clone(&known.state)));
         let Some((db, state)) = known else { return true };
-        match ctx.select_db(db).then(|| ctx.would_write(&state.keys.jobs)) {
+        match ctx.select_db(db).then(|| ctx.would_write(&state.keys.due)) {
             Some(Err(refusal)) => !refusal.is_of_all_writes(),
             _ => true,
         }
@@ -184,7 +184,7 @@ impl Node {
 
     /// The queue, where this node may write to it.
     pub(super) fn open<'a>(&self, ctx: &'a Ctx, state: &'a State, now_us: u64, reach: Reach) -> Option<Queue<'a>> {
-        if self.cluster.get() && ctx.would_write(&state.keys.jobs).is_err() {
+        if self.cluster.get() && ctx.would_write(&state.keys.due).is_err() {
             return None;
         }
         Queue::open(self.scene(ctx, now_us), state, reach).ok()

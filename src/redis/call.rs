@@ -3,6 +3,7 @@
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
+use std::ffi::c_longlong;
 
 /// Why the server would not run a command: its own error text.
 #[derive(Debug)]
@@ -19,6 +20,16 @@ impl Refusal {
         REFUSES_ALL.iter().any(|code| self.0.starts_with(code)) || self.is_of_the_cluster()
     }
 
+    /// Whether the key holds another type; a write to the slot would be taken.
+    pub fn is_of_the_type(&self) -> bool {
+        self.0.starts_with("WRONGTYPE")
+    }
+
+    /// Whether this node does not serve the slot now: it has left, is on its way, or the cluster is down.
+    pub fn is_of_the_slot(&self) -> bool {
+        self.is_of_the_cluster() || !self.is_of_all_writes() && !self.is_of_the_type()
+    }
+
     /// Whether the cluster is down for this node, which may have been cut off from the others.
     pub fn is_of_the_cluster(&self) -> bool {
         self.0.contains(CLUSTER_IS_DOWN)
@@ -26,20 +37,32 @@ impl Refusal {
 }
 
 /// A reply of the server that is freed when it goes out of use.
-struct CallReply(*mut raw::RedisModuleCallReply);
+pub(super) struct CallReply(*mut raw::RedisModuleCallReply);
 
 impl CallReply {
+    /// Takes over a reply that nobody else frees, or null.
+    pub(super) fn new(reply: *mut raw::RedisModuleCallReply) -> CallReply {
+        CallReply(reply)
+    }
+
+    fn kind(&self) -> Option<i32> {
+        // SAFETY: the reply is live until `self` drops, and is not asked for if it is null.
+        (!self.0.is_null()).then(|| unsafe { api!(RedisModule_CallReplyType(self.0)) })
+    }
+
+    /// The text of an error.
+    pub(super) fn error(&self) -> Option<String> {
+        (self.kind() == Some(raw::REDISMODULE_REPLY_ERROR as i32)).then(|| self.text())
+    }
+
     fn integer(&self) -> Result<Option<i64>, Refusal> {
-        if self.0.is_null() {
-            return Err(Refusal("the server gave no reply".into()));
-        }
-        // SAFETY: the reply is live until `self` drops.
-        unsafe {
-            match api!(RedisModule_CallReplyType(self.0)) {
-                t if t == raw::REDISMODULE_REPLY_INTEGER as i32 => Ok(Some(api!(RedisModule_CallReplyInteger(self.0)))),
-                t if t == raw::REDISMODULE_REPLY_ERROR as i32 => Err(Refusal(self.text())),
-                _ => Ok(None),
+        match self.kind() {
+            None => Err(Refusal("the server gave no reply".into())),
+            // SAFETY: the reply is a live integer.
+            Some(kind) if kind == raw::REDISMODULE_REPLY_INTEGER as i32 => {
+                Ok(Some(unsafe { api!(RedisModule_CallReplyInteger(self.0)) }))
             }
+            Some(_) => self.error().map_or(Ok(None), |text| Err(Refusal(text))),
         }
     }
 
@@ -105,13 +128,23 @@ impl Drop for CallReply {
 }
 
 impl Ctx {
-    /// Asks whether a write to the slot of `hash` would be accepted now, by a write that changes nothing: HDEL of the
-    /// empty field, which no job has. READONLY, NOREPLICAS, MISCONF, a slot that is not here, come back as a refusal.
-    pub fn would_write(&self, hash: &Text) -> Result<(), Refusal> {
-        // SAFETY: the format names one string and one buffer with its length; S: refuse as for a script, E: errors
-        // come back as replies.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"HDEL".as_ptr(), c"sbSE".as_ptr(), hash.raw(), c"".as_ptr(), 0usize))
+    /// Asks whether the server would take a write to the slot of `zset` now: `Err` holds READONLY, NOREPLICAS, MISCONF,
+    /// the cluster's refusal of a slot that is not served here, or WRONGTYPE.
+    ///
+    /// The command that asks cannot change anything, whatever the key holds: ZREMRANGEBYRANK of ranks 1 to 0 removes
+    /// nothing from any ZSET. No command that depends on the absence of a member would do: somebody may have added it.
+    pub fn would_write(&self, zset: &Text) -> Result<(), Refusal> {
+        // SAFETY: the format names one string and two integers; S: refuse as for a script, E: errors come back as
+        // replies.
+        let reply = self.ask(|ctx| unsafe {
+            api!(RedisModule_Call(
+                ctx,
+                c"ZREMRANGEBYRANK".as_ptr(),
+                c"sllSE".as_ptr(),
+                zset.raw(),
+                1 as c_longlong,
+                0 as c_longlong
+            ))
         });
         reply.integer().map(|_| ())
     }
@@ -120,8 +153,8 @@ impl Ctx {
     pub fn exists(&self, keys: &[&Text]) -> Result<i64, Refusal> {
         let names: Vec<_> = keys.iter().map(|key| key.raw()).collect();
         // SAFETY: `v` takes a vector of live strings and its length.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
+        let reply = self.ask(|ctx| unsafe {
+            api!(RedisModule_Call(ctx, c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
         });
         reply.integer().map(|count| count.unwrap_or(0))
     }
@@ -129,15 +162,8 @@ impl Ctx {
     /// The value of a setting of the server's own.
     pub fn server_setting(&self, name: &str) -> Option<String> {
         // SAFETY: one C string, one buffer with its length.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(
-                self.raw(),
-                c"CONFIG".as_ptr(),
-                c"cbE".as_ptr(),
-                c"GET".as_ptr(),
-                name.as_ptr(),
-                name.len()
-            ))
+        let reply = self.ask(|ctx| unsafe {
+            api!(RedisModule_Call(ctx, c"CONFIG".as_ptr(), c"cbE".as_ptr(), c"GET".as_ptr(), name.as_ptr(), name.len()))
         });
         reply.element(1)
     }
@@ -147,15 +173,8 @@ impl Ctx {
     pub fn is_closing(&self, client_id: u64) -> bool {
         let id = i64::try_from(client_id).unwrap_or(i64::MAX);
         // SAFETY: two C strings and an integer.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(
-                self.raw(),
-                c"CLIENT".as_ptr(),
-                c"cclE".as_ptr(),
-                c"LIST".as_ptr(),
-                c"ID".as_ptr(),
-                id
-            ))
+        let reply = self.ask(|ctx| unsafe {
+            api!(RedisModule_Call(ctx, c"CLIENT".as_ptr(), c"cclE".as_ptr(), c"LIST".as_ptr(), c"ID".as_ptr(), id))
         });
         let line = reply.text();
         line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
@@ -164,23 +183,23 @@ impl Ctx {
     /// The text of one section of INFO.
     pub(super) fn info_text(&self, section: &std::ffi::CStr) -> String {
         // SAFETY: two C strings.
-        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"INFO".as_ptr(), c"cE".as_ptr(), section.as_ptr())) };
-        CallReply(reply).text()
+        let info = |ctx| unsafe { api!(RedisModule_Call(ctx, c"INFO".as_ptr(), c"cE".as_ptr(), section.as_ptr())) };
+        self.ask(info).text()
     }
 
     /// The text of CLIENT LIST.
     pub(super) fn client_list(&self) -> String {
         // SAFETY: one C string.
-        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"CLIENT".as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr())) };
-        CallReply(reply).text()
+        let list = |ctx| unsafe { api!(RedisModule_Call(ctx, c"CLIENT".as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr())) };
+        self.ask(list).text()
     }
 
     /// CLIENT KILL of one client.
     pub(super) fn kill_client(&self, id: &str) {
         // SAFETY: two C strings, one buffer with its length.
-        drop(CallReply(unsafe {
+        drop(self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
-                self.raw(),
+                ctx,
                 c"CLIENT".as_ptr(),
                 c"ccbE".as_ptr(),
                 c"KILL".as_ptr(),
@@ -199,9 +218,9 @@ impl Ctx {
     /// ZCOUNT from `min` to `max`, as the server spells them.
     pub(super) fn zcount(&self, zset: &Text, min: &str, max: &str) -> i64 {
         // SAFETY: one string, two buffers with their lengths.
-        let reply = CallReply(unsafe {
+        let reply = self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
-                self.raw(),
+                ctx,
                 c"ZCOUNT".as_ptr(),
                 c"sbbE".as_ptr(),
                 zset.raw(),
@@ -217,9 +236,9 @@ impl Ctx {
     /// ZRANGE from one rank to another, both included: members and scores.
     pub(super) fn zrange(&self, zset: &Text, from: i64, to: i64) -> Vec<(Text, f64)> {
         // SAFETY: one string, two integers, one C string.
-        let reply = CallReply(unsafe {
+        let reply = self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
-                self.raw(),
+                ctx,
                 c"ZRANGE".as_ptr(),
                 c"sllcE".as_ptr(),
                 zset.raw(),
@@ -235,8 +254,8 @@ impl Ctx {
     /// MEMORY USAGE of a key, in bytes; 0 where there is none.
     pub(super) fn memory_usage(&self, key: &Text) -> u64 {
         // SAFETY: one C string and one string.
-        let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
+        let reply = self.ask(|ctx| unsafe {
+            api!(RedisModule_Call(ctx, c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
         });
         reply.integer().ok().flatten().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
     }

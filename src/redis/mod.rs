@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 mod command;
 mod config;
+mod cross_slot;
 mod ctx;
 
 mod effects;
@@ -33,6 +34,7 @@ pub use call::Refusal;
 pub use clock::{boot_us, wall_us};
 pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};
+pub use cross_slot::marks_removed;
 pub use ctx::{random, Ctx, Level};
 
 pub use entry::{on_load, on_unload};

@@ -84,6 +84,11 @@ impl Text {
         self.0.as_ptr()
     }
 
+    /// Hands the string over to the server, with its reference.
+    pub(super) fn into_raw(self) -> *mut raw::RedisModuleString {
+        std::mem::ManuallyDrop::new(self).raw()
+    }
+
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the string lives as long as `self`.
         unsafe { bytes_of(self.raw()) }

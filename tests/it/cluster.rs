@@ -78,6 +78,89 @@ fn a_queue_in_a_cluster_goes_by_its_own_settings() {
     assert_eq!(q.retry(&job.receipt), -1);
 }
 
+/// Runs a script that names keys of two slots, which every server refuses. From then on Valkey 9 refuses commands of
+/// modules and of other scripts, too.
+fn run_cross_slot_script(server: &Server) {
+    let refusal = server.try_run(&["EVAL", "return redis.call('MGET', 'a', 'b')", "0"]).expect_err("two slots");
+    assert!(error_text(&refusal).to_lowercase().contains("attempted to access"), "{refusal}");
+}
+
+/// Whether the server has that fault.
+fn keeps_the_mark_of_a_cross_slot_script(server: &Server) -> bool {
+    server.version().starts_with("valkey 9")
+}
+
+#[test]
+fn a_cross_slot_script_stops_no_queue() {
+    let server = node().start();
+    own_all(&server);
+    let mut q = server.queue("q");
+    q.push("x");
+    run_cross_slot_script(&server);
+    assert_eq!(q.claim_and_lapse().payload, b"x");
+    let held = q.claim();
+    for (name, words) in all_commands(&held.receipt, &held.id) {
+        run_cross_slot_script(&server);
+        if let Err(e) = q.call(name, words) {
+            let e = error_text(&e);
+            assert!(["RETRY", "FAIL"].contains(&name) && e.starts_with("DQSTALE "), "{name}: {e}");
+        }
+    }
+    // Those who wait are served, and told: whether the script runs before they wait or while they do.
+    for before in [true, false] {
+        if before {
+            run_cross_slot_script(&server);
+        }
+        let waiting = ["served", "{served}:too"].map(|name| wait_for_job(&server, name));
+        wait_for("both to wait", || server.info("dq", "dq_waiting") == "2");
+        if !before {
+            run_cross_slot_script(&server);
+        }
+        for (name, waiting) in ["served", "{served}:too"].into_iter().zip(waiting) {
+            server.queue(name).push("y");
+            let jobs = waiting.join().expect("the waiter ends well").expect("it is served");
+            assert_eq!(Job::of(&list(&jobs)[0]).payload, b"y");
+        }
+    }
+    let refused = server.info("dq", "dq_cross_slot_refusals").parse::<u64>().expect("a number");
+    let logged = server.log().matches("a script named keys of two slots").count();
+    if keeps_the_mark_of_a_cross_slot_script(&server) {
+        assert!(refused > 0, "{}", server.version());
+        wait_for("one line in the log", || server.log().matches("a script named keys of two slots").count() == 1);
+        // Nor do scripts of other people fail any more.
+        run_cross_slot_script(&server);
+        q.push("z");
+        assert_eq!(server.run(&["EVAL", "return redis.call('EXISTS', KEYS[1])", "1", "q"]), redis::Value::Int(1));
+    } else {
+        assert_eq!((refused, logged), (0, 0));
+    }
+}
+
+/// The two are told apart: keys on their way are left alone, whatever scripts did before.
+#[test]
+fn a_slot_on_its_way_is_seen_after_a_cross_slot_script() {
+    let (source, target) = pair();
+    let mut q = source.queue("mail");
+    let held = q.push_and_claim("held");
+    q.push("ready");
+    let slot = slot(&source, "mail");
+    open_slot(&slot, &source, &target);
+    q.unwatched();
+    migrate(&q.key("jobs"), &source, &target);
+    let digest = || [&source, &target].map(|server| text(&server.run(&["DEBUG", "DIGEST"])));
+    let before = digest();
+    for (name, words) in all_commands(&held.receipt, &held.id) {
+        run_cross_slot_script(&source);
+        if let Err(e) = q.call(name, words) {
+            let e = error_text(&e);
+            assert!(e.starts_with("TRYAGAIN ") || e.starts_with("ASK "), "{name}: {e}");
+        } else {
+            assert!(["STATS", "GET", "CHECK"].contains(&name), "{name} acted on half a queue");
+        }
+    }
+    assert_eq!(digest(), before);
+}
+
 /// Two nodes that know each other; all slots are the first one's.
 fn pair() -> (Server, Server) {
     let (source, target) = (node().start(), node().start());

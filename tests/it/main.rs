@@ -31,6 +31,7 @@ mod mpush;
 mod names;
 mod peek;
 mod persistence;
+mod probes;
 mod purge;
 mod purge_states;
 mod push;
