@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The claim is a number from 1 to 2³²−1 in base 62 without leading zeros. The tenure, three digits of base 62, is that of
-//! the primary which made the claim: where a failover undoes a claim, the next one has the same number and another
-//! tenure. A receipt without one (`<id>:<claim>`) is of none that is known. A birth of `00000000000` stands for a job
+//! the queue on the primary which made the claim: if a failover or a RESTORE undoes a claim, the next one has the same
+//! number and another tenure. A receipt without one (`<id>:<claim>`) is of none that is known. A birth of `00000000000` stands for a job
 //! under a caller's id that carries none, as one written into the keys by hand may. Every claim has exactly one spelling,
 //! of visible ASCII without quotes or backslash, at most [`MAX_RECEIPT`] bytes; to clients it is opaque.
 
@@ -29,8 +29,8 @@ const FIRST_VISIBLE: u8 = b'!';
 const SAFE: [u8; 91] = safe_digits();
 const SAFE_BASE: u128 = 91;
 
-/// Drawn when a node begins to act as a primary: tells its claims from those that another made, or that it made itself
-/// before it lost them.
+/// Drawn for each queue when its keys may have come from elsewhere: tells the claims of this node since then from those
+/// that another made, or that it made itself before it lost them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tenure(u32);
 

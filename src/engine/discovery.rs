@@ -111,6 +111,15 @@ impl Node {
     }
 }
 
+/// A key came from elsewhere: what was known of its queue does not hold, and receipts of earlier claims do not act on
+/// later ones. This is done at once, since a claim may follow in the same MULTI, and also while DQ does not act. It is
+/// done in every database, since the event may name the wrong one (see `places_of`).
+fn forget_queues_of(key: &[u8]) {
+    if let Some((name, _)) = names::queue_of(key) {
+        NODE.index.borrow().named(name.as_bytes()).for_each(|known| known.state.forget_what_is_in_them());
+    }
+}
+
 /// What the server tells the module of.
 pub struct ServerEvents;
 
@@ -185,6 +194,9 @@ impl Events for ServerEvents {
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
         NODE.index.borrow().named(key).for_each(|known| known.state.header_holds.set(false));
+        if event == KeyEvent::Came {
+            forget_queues_of(key);
+        }
         if !NODE.is_acting() {
             return;
         }

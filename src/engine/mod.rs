@@ -31,7 +31,6 @@ pub use waiters::{Claimed, Order, Wanted};
 use crate::core::args::printable;
 use crate::core::ids::{self, IdMaker};
 use crate::core::names::QueueName;
-use crate::core::receipt::Tenure;
 use crate::queue::{Fault, Queue, Reach, Rules, Scene, State};
 use crate::redis::{random, Ctx, Level, MainThread, WaitKey};
 use crate::settings::{self, Setting};
@@ -63,7 +62,6 @@ lazy_static! {
 struct Node {
     clock: Clock,
     ids: RefCell<IdMaker>,
-    tenure: Cell<Tenure>,
     index: RefCell<Index>,
     availability: RefCell<Availability>,
     doubt: Cell<Option<Doubt>>,
@@ -103,7 +101,6 @@ impl Node {
         Node {
             clock: Clock::new(),
             ids: RefCell::new(IdMaker::new(draw())),
-            tenure: Cell::new(draw_tenure()),
             index: RefCell::default(),
             availability: RefCell::default(),
             doubt: Cell::new(None),
@@ -173,7 +170,6 @@ impl Node {
     /// The data are new: the queues are looked for, and the grace begins. Queue time goes on.
     fn begin_anew(&self, ctx: &Ctx) {
         *self.ids.borrow_mut() = IdMaker::new(draw());
-        self.tenure.set(draw_tenure());
         *self.availability.borrow_mut() = Availability::default();
         self.doubt.set(None);
         self.census.borrow_mut().begin_again();
@@ -235,9 +231,7 @@ impl Node {
     }
 
     fn observe_ids(&self, queue: &mut Queue, state: &State, now: u64) {
-        if !state.ids_are_known.replace(true) {
-            state.tenure.begin(queue.last_lease_end());
-        }
+        state.ids_are_known.set(true);
         for id in queue.latest_ids() {
             if let Some(number) = ids::decode(id.as_bytes()) {
                 self.ids.borrow_mut().observe(number, now);
@@ -247,7 +241,7 @@ impl Node {
     }
 
     fn scene<'a>(&self, ctx: &'a Ctx, now_us: u64) -> Scene<'a> {
-        Scene { ctx, now_us, cluster: self.cluster.get(), tenure: self.tenure.get() }
+        Scene { ctx, now_us, cluster: self.cluster.get() }
     }
 
     /// As [`change`]. `act` is told the queue's number where this node knew it already; the queue's memory comes back with
@@ -336,10 +330,6 @@ impl Node {
 
 fn draw() -> u8 {
     random().to_le_bytes()[0]
-}
-
-fn draw_tenure() -> Tenure {
-    Tenure::new(random() as u32)
 }
 
 /// Looks at the server that loads the module. Nothing is armed yet: the server may still take the module away, where a

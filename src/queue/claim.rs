@@ -105,15 +105,16 @@ impl Queue<'_> {
     }
 
     fn take_due(&mut self, count: usize, lease: Option<u64>) -> Vec<Taken> {
-        let terms = Terms { tenure: self.tenure, lease, rules: self.rules() };
+        let mut terms = None;
         let (mut taken, mut bytes, mut dangling) = (Vec::new(), 0usize, 0);
         while count > 0 && taken.is_empty() && dangling < MAX_DANGLING {
             let due = self.due.first(self.now(), count);
             if due.is_empty() {
                 break;
             }
+            let terms = terms.get_or_insert_with(|| self.terms(lease));
             for (id, due_at) in due {
-                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, &terms)) {
+                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, terms)) {
                     None => {
                         self.put_off_due(&id);
                         dangling += 1;
@@ -129,6 +130,10 @@ impl Queue<'_> {
             }
         }
         taken
+    }
+
+    fn terms(&mut self, lease: Option<u64>) -> Terms {
+        Terms { tenure: self.state.tenure.current(), lease, rules: self.rules() }
     }
 
     pub(super) fn put_off_due(&mut self, id: &Text) {

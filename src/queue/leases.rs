@@ -113,7 +113,7 @@ impl Queue<'_> {
     }
 
     fn is_own(&self, receipt: &Receipt) -> bool {
-        receipt.tenure == Some(self.tenure)
+        self.state.tenure.is_present(receipt.tenure)
     }
 
     /// How many more jobs may be leased; `None` for any number.

@@ -55,7 +55,6 @@ pub use rules::{Rules, Source};
 pub use slice::{Progress, Slice};
 pub use state::State;
 
-use crate::core::receipt::Tenure;
 use crate::redis::{Ctx, HashKey, Purpose, Text, ZsetKey};
 
 /// An index entry without a readable job is put off by so long, in ms: it stops nobody, DQ.CHECK still shows it, and
@@ -70,8 +69,6 @@ pub struct Scene<'a> {
     pub now_us: u64,
     /// Whether the server is a node of a cluster.
     pub cluster: bool,
-    /// Whose claims are made.
-    pub tenure: Tenure,
 }
 
 /// A queue, opened for one step. When it goes out of use, the effects of the step are handed to the server.
@@ -81,7 +78,6 @@ pub struct Queue<'a> {
     /// Queue time of the step, in µs.
     now_us: u64,
     cluster: bool,
-    tenure: Tenure,
     header: HashKey<'a>,
     due: ZsetKey<'a>,
     leased: ZsetKey<'a>,
@@ -98,6 +94,9 @@ impl<'a> Queue<'a> {
     /// its way.
     pub fn open(scene: Scene<'a>, state: &'a State, reach: Reach) -> Result<Queue<'a>, Fault> {
         let mut queue = Queue::new(scene, state, Purpose::Change).checked(reach)?;
+        if reach.has_leases() && state.tenure.is_to_begin() {
+            state.tenure.begin(queue.last_lease_end());
+        }
         if reach.has_header() && !queue.header_is_known() {
             queue.learn_header();
         }
@@ -125,14 +124,13 @@ impl<'a> Queue<'a> {
         queue.rules()
     }
 
-    fn new(Scene { ctx, now_us, cluster, tenure }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {
+    fn new(Scene { ctx, now_us, cluster }: Scene<'a>, state: &'a State, purpose: Purpose) -> Queue<'a> {
         let keys = &state.keys;
         Queue {
             ctx,
             state,
             now_us,
             cluster,
-            tenure,
             header: HashKey::new(ctx, &keys.header, purpose),
             due: ZsetKey::new(ctx, &keys.due, purpose),
             leased: ZsetKey::new(ctx, &keys.leased, purpose),

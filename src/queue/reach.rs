@@ -34,6 +34,11 @@ impl Reach {
         self.0 & key != 0
     }
 
+    /// Whether the step may give a lease or end one.
+    pub(super) fn has_leases(self) -> bool {
+        self.has(Reach::LEASED)
+    }
+
     /// Whether the step goes by what the header says.
     pub(super) fn has_header(self) -> bool {
         self.has(Reach::HEADER | Reach::UNKNOWN_HEADER)

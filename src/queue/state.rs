@@ -123,13 +123,13 @@ impl State {
     pub fn forget_what_may_change(&self) {
         self.header_holds.set(false);
         self.forget_what_is_in_them();
-        self.leases.clear();
     }
 
-    /// Others may have made ids, or leases.
+    /// The keys may be others' work: ids that this node did not make, leases that it did not give.
     pub fn forget_what_is_in_them(&self) {
         self.ids_are_known.set(false);
-        self.tenure.know_none();
+        self.tenure.end();
+        self.leases.clear();
     }
 
     /// The keys are others now: nothing that was known of them holds.

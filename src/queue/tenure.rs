@@ -1,11 +1,15 @@
-//! Whose leases run: those that this node gave since it became a primary, and those that it found.
+//! Whose leases run: those that this node gave in the queue's present tenure, and those that it found.
 //!
-//! A failover can undo a claim that no replica had, and the next claim of that job has its number. So a receipt says in
-//! which tenure its claim was made. One of another tenure stands for a lease that was found, and never for one that was
-//! given since. Nothing of this is in the keys: a lease that ends later than all that were found is one that was given,
-//! and only what this does not tell is remembered, by the job's id.
+//! A failover can undo a claim that no replica had, and so can RESTORE of an older copy of the keys. The next claim of
+//! that job has the same number. So a receipt says in which tenure its claim was made, and a queue begins a new tenure
+//! whenever its keys may have come from elsewhere: after a load, a promotion, a RESTORE, COPY, RENAME or MOVE. A receipt
+//! of another tenure stands for a lease that was found, and never for one that was given since. Nothing of this is in the
+//! keys: a lease that ends later than all that were found is one that was given, and only what this does not tell is
+//! remembered, by the job's id.
 
+use crate::core::receipt::Tenure;
 use crate::core::table::fit_set;
+use crate::redis::random;
 use foldhash::fast::RandomState;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -13,6 +17,9 @@ use std::collections::HashSet;
 type Ids = RefCell<HashSet<Box<[u8]>, RandomState>>;
 
 pub struct LeasesOfTenure {
+    /// The present tenure, or while `is_over` the one before; `None` before the first claim.
+    tenure: Cell<Option<Tenure>>,
+    is_over: Cell<bool>,
     /// When the last lease ends that was found; `u64::MAX` while nobody has looked.
     found_until: Cell<u64>,
     /// Found, and made to end later than that.
@@ -23,27 +30,62 @@ pub struct LeasesOfTenure {
 
 impl Default for LeasesOfTenure {
     fn default() -> LeasesOfTenure {
-        LeasesOfTenure { found_until: Cell::new(u64::MAX), prolonged: Ids::default(), brief: Ids::default() }
+        LeasesOfTenure {
+            tenure: Cell::new(None),
+            is_over: Cell::new(true),
+            found_until: Cell::new(u64::MAX),
+            prolonged: Ids::default(),
+            brief: Ids::default(),
+        }
     }
 }
 
 impl LeasesOfTenure {
-    /// Every lease may be anybody's.
-    pub fn know_none(&self) {
+    /// Every lease may be anybody's: the tenure is over.
+    pub fn end(&self) {
+        self.is_over.set(true);
         self.found_until.set(u64::MAX);
         self.prolonged.take();
         self.brief.take();
     }
 
+    /// Whether nobody has looked at the leases since the last tenure ended.
+    pub(super) fn is_to_begin(&self) -> bool {
+        self.found_until.get() == u64::MAX
+    }
+
     /// The leases that are there are found ones; the last of them ends then.
-    pub(crate) fn begin(&self, last_end: Option<u64>) {
-        self.know_none();
-        self.found_until.set(last_end.unwrap_or(0));
+    pub(super) fn begin(&self, last_end: Option<u64>) {
+        self.found_until.set(last_end.unwrap_or(0).min(u64::MAX - 1));
+    }
+
+    /// The tenure of a claim that is made now. It is drawn for the first one.
+    pub(super) fn current(&self) -> Tenure {
+        self.current_or(|| Tenure::new(random() as u32))
+    }
+
+    fn current_or(&self, draw: impl FnMut() -> Tenure) -> Tenure {
+        let before = self.tenure.get();
+        match before {
+            Some(tenure) if !self.is_over.get() => tenure,
+            _ => {
+                let drawn = std::iter::repeat_with(draw).find(|drawn| Some(*drawn) != before);
+                let drawn = drawn.expect("the draws do not end");
+                self.is_over.set(false);
+                self.tenure.set(Some(drawn));
+                drawn
+            }
+        }
+    }
+
+    /// Whether the claim of a receipt of that tenure was made in the present one.
+    pub(super) fn is_present(&self, tenure: Option<Tenure>) -> bool {
+        !self.is_over.get() && tenure.is_some() && tenure == self.tenure.get()
     }
 
     /// A lease, given or found, ends then.
     pub(super) fn note(&self, id: &[u8], ends_at: u64, is_own: bool) {
-        if self.found_until.get() == u64::MAX {
+        if self.is_to_begin() {
             return;
         }
         let told_by_its_end = is_own == (ends_at > self.found_until.get());
@@ -62,7 +104,7 @@ impl LeasesOfTenure {
         remove(&self.brief, id);
     }
 
-    /// Whether the lease that ends then was given since this node became a primary.
+    /// Whether the lease that ends then was given in the present tenure.
     pub(super) fn is_own(&self, id: &[u8], ends_at: u64) -> bool {
         if ends_at > self.found_until.get() {
             !self.prolonged.borrow().contains(id)
@@ -114,5 +156,34 @@ mod tests {
         leases.note(b"a", 1, true);
         assert!(leases.is_own(b"a", 1));
         assert!(leases.brief.borrow().is_empty());
+    }
+
+    #[test]
+    fn each_tenure_differs_from_the_one_before() {
+        let leases = LeasesOfTenure::default();
+        let draw = |numbers: &'static [u32]| {
+            leases.current_or({
+                let mut numbers = numbers.iter();
+                move || Tenure::new(*numbers.next().expect("enough numbers"))
+            })
+        };
+        assert!(!leases.is_present(None));
+        let first = draw(&[7]);
+        assert_eq!(draw(&[8]), first, "it is drawn once");
+        assert!(leases.is_present(Some(first)) && !leases.is_present(None));
+        leases.end();
+        assert!(!leases.is_present(Some(first)));
+        let second = draw(&[7, 7, 9]);
+        assert_eq!(second, Tenure::new(9));
+        assert!(leases.is_present(Some(second)) && !leases.is_present(Some(first)));
+    }
+
+    #[test]
+    fn a_lease_without_end_is_found_like_any_other() {
+        let leases = LeasesOfTenure::default();
+        leases.begin(Some(u64::MAX));
+        assert!(!leases.is_to_begin());
+        leases.note(b"a", 5, true);
+        assert!(leases.is_own(b"a", 5));
     }
 }

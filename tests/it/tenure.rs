@@ -4,6 +4,8 @@
 use crate::common::*;
 use crate::{args, err, ok};
 
+use super::bad_input::COMPANIONS;
+
 /// A queue on a primary and the same on its replica, which becomes a primary of its own: what the first does from then on
 /// is undone.
 struct Parted {
@@ -154,6 +156,118 @@ fn receipts_outlive_a_reload_and_keys_that_are_restored() {
     for job in &jobs {
         assert_eq!(q.ack(&job.receipt), 1);
     }
+}
+
+/// A queue's keys with their contents at one moment.
+type Backup = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn back_up(q: &mut Queue) -> Backup {
+    // The header first: DQ makes one for jobs that have none.
+    let mut keys = vec![q.name.clone()];
+    keys.extend(COMPANIONS.iter().map(|companion| q.key(companion)));
+    keys.retain(|key| q.raw::<bool>(args!["EXISTS", key]));
+    keys.into_iter().map(|key| (key.clone(), q.raw(args!["DUMP", &key]))).collect()
+}
+
+/// The ways by which an operator brings keys back in a running server. Each gives the commands that prepare it, and those
+/// that do it.
+const WAYS: &[(&str, fn(&Backup) -> [Vec<Vec<Vec<u8>>>; 2])] = &[
+    ("DEL and RESTORE", |backup| {
+        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
+        let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);
+        [vec![], delete.chain(restore).collect()]
+    }),
+    ("RESTORE REPLACE", |backup| {
+        [vec![], backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]).collect()]
+    }),
+    ("COPY", |backup| {
+        let keep = backup.iter().map(|(key, dump)| args!["RESTORE", aside(key), 0, dump, "REPLACE"]);
+        [keep.collect(), backup.iter().map(|(key, _)| args!["COPY", aside(key), key, "REPLACE"]).collect()]
+    }),
+    ("RENAME", |backup| {
+        let keep = backup.iter().map(|(key, dump)| args!["RESTORE", aside(key), 0, dump, "REPLACE"]);
+        [keep.collect(), backup.iter().map(|(key, _)| args!["RENAME", aside(key), key]).collect()]
+    }),
+    ("MOVE", |backup| {
+        let mut keep = vec![args!["SELECT", 1]];
+        keep.extend(backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]));
+        keep.push(args!["SELECT", 0]);
+        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
+        let all = delete.chain([args!["SELECT", 1]]);
+        let all = all.chain(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
+        [keep, all.chain([args!["SELECT", 0]]).collect()]
+    }),
+];
+
+fn aside(key: &[u8]) -> Vec<u8> {
+    [b"aside:", key].concat()
+}
+
+/// Runs the commands, one by one or in one MULTI, and claims behind them.
+fn run_and_claim(q: &mut Queue, commands: &[Vec<Vec<u8>>], in_multi: bool) -> Job {
+    if !in_multi {
+        commands.iter().for_each(|command| q.raw::<()>(command.clone()));
+        return q.claim();
+    }
+    q.raw::<()>(args!["MULTI"]);
+    commands.iter().for_each(|command| q.raw::<()>(command.clone()));
+    q.raw::<()>(args!["DQ.CLAIM", &q.name.clone()]);
+    let replies: Vec<redis::Value> = q.raw(args!["EXEC"]);
+    Job::of(&list(replies.last().expect("the claim answers"))[0])
+}
+
+#[test]
+fn a_receipt_of_a_claim_that_was_undone_in_the_running_server_acts_on_nothing() {
+    let server = Server::start();
+    for (way, commands) in WAYS {
+        for in_multi in [false, true] {
+            for (payload, own_id) in [(10, false), (10, true), (5000, false)] {
+                server.run(&["FLUSHALL"]);
+                let mut q = server.queue("q");
+                let options = if own_id { args!["ID", "mine"] } else { args![] };
+                q.ok("PUSH", [args![vec![b'x'; payload]], options].concat());
+                let backup = back_up(&mut q);
+                let mut lost = vec![q.claim()];
+                q.unwatched();
+                for _ in 0..2 {
+                    let [prepare, bring_back] = commands(&backup);
+                    prepare.into_iter().for_each(|command| q.raw::<()>(command));
+                    // Only the keys that were there are brought back.
+                    q.raw::<()>(args!["DEL", q.key("leased")]);
+                    let held = run_and_claim(&mut q, &bring_back, in_multi);
+                    let place = format!("{way}, in MULTI: {in_multi}, payload {payload}, own id: {own_id}");
+                    assert_eq!(held.id, lost[0].id, "{place}");
+                    for lost in &lost {
+                        assert_ne!(held.receipt, lost.receipt, "{place}");
+                        assert_eq!(q.ack(&lost.receipt), 0, "{place}");
+                        assert_stale(&mut q, &lost.receipt);
+                    }
+                    assert_eq!(q.extend(60_000, &held.receipt), 60_000, "{place}");
+                    lost.push(held);
+                }
+                q.watched();
+                assert_eq!(q.ack(&lost[2].receipt), 1);
+            }
+        }
+    }
+}
+
+/// While DQ does not act it follows the keys all the same.
+#[test]
+fn a_receipt_outlives_a_restore_while_dq_is_disabled() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let (other, job) = (q.push_and_claim("other"), q.push_and_claim("x"));
+    assert_eq!(q.extend(3_600_000, &job.receipt), 3_600_000);
+    let backup = back_up(&mut q);
+    assert_eq!(q.extend(60_000, &job.receipt), 60_000);
+    server.set("enabled", "no");
+    assert_eq!(q.extend(60_000, &other.receipt), 60_000);
+    for (key, dump) in &backup {
+        q.raw::<()>(args!["RESTORE", key, 0, dump, "REPLACE"]);
+    }
+    server.set("enabled", "yes");
+    assert_eq!(q.ack(&job.receipt), 1);
 }
 
 #[test]
