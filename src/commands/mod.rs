@@ -34,7 +34,7 @@
 //! A lease ends when the server moves the job, not when its ms have passed; until then every command acts as in time. From
 //! then until the next claim the receipt is *late*. After that it is *stale*.
 //!
-//! | late receipt | where the job is due again | where that lapse made it a dead letter (`lease-expired`) |
+//! | late receipt | if the job is due again | if it is a dead letter by that lapse (`lease-expired`), or `stale` since |
 //! | --- | --- | --- |
 //! | ACK | finishes it | removes the letter |
 //! | FAIL | makes it a dead letter | gives the letter its reason, error and stack |

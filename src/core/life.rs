@@ -92,11 +92,11 @@ pub fn standing(job: &Job, place: Place, receipt: &Receipt) -> Standing {
     }
 }
 
-/// What `receipt` is worth for the dead letter of its id: [`Standing::Late`] where the lease of
-/// the claim that it names ended last and killed the job, else [`Standing::Stale`].
+/// Returns what `receipt` is worth for the dead letter of its id: [`Standing::Late`] if it names the last claim, and the
+/// job became a letter without another: by the end of that lease, or stale some time after it. Else [`Standing::Stale`].
 pub fn letter_standing(letter: &Letter, receipt: &Receipt) -> Standing {
     match letter.reason {
-        Reason::LeaseExpired => standing(&letter.job, Place::Due, receipt),
+        Reason::LeaseExpired | Reason::Stale => standing(&letter.job, Place::Due, receipt),
         _ => Standing::Stale,
     }
 }
@@ -309,7 +309,7 @@ mod tests {
             for late in [true, false] {
                 let letter = Letter { reason, job: job(5, late) };
                 let expected = match (reason, late) {
-                    (Reason::LeaseExpired, true) => Standing::Late,
+                    (Reason::LeaseExpired | Reason::Stale, true) => Standing::Late,
                     _ => Standing::Stale,
                 };
                 assert_eq!(letter_standing(&letter, &receipt(None, 5)), expected);

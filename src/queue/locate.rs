@@ -10,7 +10,7 @@ use crate::redis::Text;
 pub(super) enum Located {
     /// The job is in its lease, or late and due again.
     Live { id: Text, record: Text, standing: Standing },
-    /// The job became a dead letter when this claim's lease ended.
+    /// The job became a dead letter when this claim's lease ended, or later as a stale job that nobody had claimed again.
     Letter { id: Text, letter: Text },
 }
 

@@ -23,6 +23,24 @@ fn late_and_dead(q: &mut Queue) -> Job {
     job
 }
 
+/// A job whose lease ended, and that then lay in a queue on which nobody worked until it was stale; its receipt is late.
+fn late_and_purged(q: &mut Queue) -> Job {
+    let set = |q: &mut Queue, name: &str, value: &str| q.raw::<()>(args!["CONFIG", "SET", name, value]);
+    set(q, "dq.purge-interval", "1h");
+    let job = late_and_due(q);
+    q.unwatched();
+    set(q, "dq.stale-after", "20");
+    set(q, "dq.purge-interval", "10");
+    let key = q.key("dead");
+    wait_for("the job to be purged", || q.raw::<bool>(args!["HEXISTS", &key, &job.id]));
+    set(q, "dq.purge-interval", "1h");
+    set(q, "dq.stale-after", "5m");
+    q.watched();
+    let (reason, record) = q.letter(&job.id);
+    assert_eq!((reason.as_str(), record.lapses), ("stale", 1));
+    job
+}
+
 /// A job whose lease ended and that was claimed again since: the first receipt is stale.
 fn stale(q: &mut Queue) -> (Job, Job) {
     let first = late_and_due(q);
@@ -286,6 +304,50 @@ fn a_letter_for_another_reason_is_stale_for_all() {
     assert_eq!(server.dump(), before);
     assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
     assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+}
+
+#[test]
+fn the_last_receipt_acts_on_the_letter_of_a_stale_job() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    // Finished work is not handed out again.
+    let job = late_and_purged(&mut q);
+    assert_eq!(q.ack(&job.receipt), 1);
+    assert_eq!(q.state(&job.id), "gone");
+    assert_eq!(int(&ok!(q, "REPLAY", "ALL")), 0);
+    assert_eq!(q.ack(&job.receipt), 0, "spent");
+    // Why it failed is kept.
+    let job = late_and_purged(&mut q);
+    ok!(q, "FAIL", &job.receipt, "ERROR", "no such address");
+    let (reason, record) = q.letter(&job.id);
+    assert_eq!((reason.as_str(), record.error), ("failed", Some(b"no such address".to_vec())));
+    assert_eq!(q.ack(&job.receipt), 0, "spent");
+    // A letter is no job that could be due or leased.
+    let job = late_and_purged(&mut q);
+    assert_eq!(q.extend(1000, &job.receipt), -1);
+    assert_eq!(q.release(&job.receipt), -1);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    // Once it is a job again, the receipt is of an earlier life.
+    ok!(q, "REPLAY", "IDS", &job.id);
+    assert_eq!(q.ack(&job.receipt), 0);
+    let again = q.claim();
+    assert_eq!((&again.id, again.attempt), (&job.id, 2));
+    assert_eq!(q.ack(&job.receipt), 0);
+    assert_eq!(q.ack(&again.receipt), 1);
+}
+
+/// Nor does the receipt of a claim act that did not end with its lease.
+#[test]
+fn the_letter_of_a_stale_job_that_was_given_back_is_stale_for_all() {
+    let server = Server::builder().set("purge-interval", "10").set("stale-after", "200").start();
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("x");
+    assert_eq!(q.release(&job.receipt), 0);
+    let key = q.key("dead");
+    wait_for("the job to be purged", || q.raw::<bool>(args!["HEXISTS", &key, &job.id]));
+    assert_eq!(q.ack(&job.receipt), 0);
+    assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
+    assert_eq!(q.letter(&job.id).0, "stale");
 }
 
 #[test]

@@ -161,6 +161,9 @@ fn receipts_outlive_a_reload_and_keys_that_are_restored() {
 /// A queue's keys with their contents at one moment.
 type Backup = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Commands of the server, each with its words.
+type Commands = Vec<Vec<Vec<u8>>>;
+
 fn back_up(q: &mut Queue) -> Backup {
     // The header first: DQ makes one for jobs that have none.
     let mut keys = vec![q.name.clone()];
@@ -171,7 +174,7 @@ fn back_up(q: &mut Queue) -> Backup {
 
 /// The ways by which an operator brings keys back in a running server. Each gives the commands that prepare it, and those
 /// that do it.
-const WAYS: &[(&str, fn(&Backup) -> [Vec<Vec<Vec<u8>>>; 2])] = &[
+const WAYS: &[(&str, fn(&Backup) -> [Commands; 2])] = &[
     ("DEL and RESTORE", |backup| {
         let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
         let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);

@@ -122,7 +122,7 @@ pub struct Queue {
 /// What a receipt stands for.
 pub enum Named {
     Job(Worth),
-    /// For a letter of the reason `lease-expired`.
+    /// For a letter of the reason `lease-expired` or `stale`.
     Letter,
     Nothing,
 }
@@ -277,7 +277,7 @@ impl Queue {
         match self.dead.get(&receipt.id) {
             Some(letter)
                 if letter.life == receipt.life
-                    && letter.reason == "lease-expired"
+                    && ["lease-expired", "stale"].contains(&letter.reason.as_str())
                     && letter.record.late
                     && letter.record.claims == receipt.claim =>
             {
