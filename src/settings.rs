@@ -15,6 +15,10 @@ pub const HOUR: u64 = 60 * MINUTE;
 pub const DAY: u64 = 24 * HOUR;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+/// The value of a size that DQ chooses.
+const AUTO: &str = "auto";
 
 /// How a value is written.
 #[derive(Clone, Copy)]
@@ -24,6 +28,8 @@ enum Kind {
     Count,
     /// Bytes, or a number with `kb` or `mb` (1,024 and 1,048,576).
     Bytes,
+    /// As `Bytes`, or `auto`, whose value is 0.
+    BytesOrAuto,
     Percent,
     /// One of these words; the value is its place.
     Word(&'static [&'static str]),
@@ -80,6 +86,8 @@ impl Setting {
         match self.kind {
             Kind::Duration => parse_duration(text),
             Kind::Bytes => parse_bytes(text),
+            Kind::BytesOrAuto if text.eq_ignore_ascii_case(AUTO.as_bytes()) => Some(0),
+            Kind::BytesOrAuto => parse_bytes(text).filter(|bytes| *bytes > 0),
             Kind::Count | Kind::Percent => parse_digits(text),
             Kind::Word(words) => {
                 words.iter().position(|word| word.as_bytes().eq_ignore_ascii_case(text)).map(|place| place as u64)
@@ -92,7 +100,8 @@ impl Setting {
         match self.kind {
             Kind::Duration => format_duration(value),
             Kind::Word(words) => words[usize::try_from(value).unwrap_or(0).min(words.len() - 1)].into(),
-            Kind::Count | Kind::Bytes | Kind::Percent => value.to_string(),
+            Kind::BytesOrAuto if value == 0 => AUTO.into(),
+            Kind::Count | Kind::Bytes | Kind::BytesOrAuto | Kind::Percent => value.to_string(),
         }
     }
 
@@ -105,6 +114,7 @@ impl Setting {
             }
             Kind::Count => format!("a whole number from {least} to {most}"),
             Kind::Bytes => format!("a number of bytes from {least} to {most}, which kb or mb may follow"),
+            Kind::BytesOrAuto => format!("auto, or a number of bytes from 1 to {most}, which kb or mb may follow"),
             Kind::Percent => format!("a whole number of percent from {least} to {most}"),
             Kind::Word(words) => format!("one of: {}", words.join(", ")),
         }
@@ -224,7 +234,16 @@ pub fn is_enabled() -> bool {
     ENABLED.get() == 0
 }
 
-use Kind::{Bytes, Count, Duration, Percent};
+/// Bytes that all clients which wait may take together, on a server of that `maxmemory` (0 for no limit).
+pub fn max_waiting_memory(maxmemory: u64) -> u64 {
+    match (MAX_WAITING_MEMORY.get(), maxmemory) {
+        (0, 0) => 256 * MIB,
+        (0, maxmemory) => (maxmemory / 16).max(MIB),
+        (bytes, _) => bytes,
+    }
+}
+
+use Kind::{Bytes, BytesOrAuto, Count, Duration, Percent};
 
 /// How long a claim holds a job where neither CLAIM nor the job says it.
 pub static LEASE: Setting = Setting::new(c"lease", Duration, 30 * SECOND, MS, 30 * DAY);
@@ -268,12 +287,14 @@ pub static ID_KEEP: Setting = Setting::new(c"id-keep", Duration, 5 * MINUTE, 0, 
 pub static TAKEOVER_GRACE: Setting = Setting::new(c"takeover-grace", Duration, 5 * SECOND, 0, HOUR);
 /// How long an empty queue without settings of its own is kept.
 pub static IDLE_QUEUE_TTL: Setting = Setting::new(c"idle-queue-ttl", Duration, DAY, SECOND, 3650 * DAY);
+/// The most memory that clients which wait take together.
+pub static MAX_WAITING_MEMORY: Setting = Setting::new(c"max-waiting-memory", BytesOrAuto, 0, 0, 1024 * GIB);
 /// What the queue clock does about a step of the system's clock.
 pub static CLOCK_STEP: Setting = Setting::word(c"clock-step", &["slew", "follow"]);
 /// Whether the module acts; `no` readies it for MODULE UNLOAD.
 pub static ENABLED: Setting = Setting::word(c"enabled", &["yes", "no"]);
 
-pub static ALL: [&Setting; 23] = [
+pub static ALL: [&Setting; 24] = [
     &LEASE,
     &MAX_LEASE,
     &MAX_RETRIES,
@@ -295,6 +316,7 @@ pub static ALL: [&Setting; 23] = [
     &ID_KEEP,
     &TAKEOVER_GRACE,
     &IDLE_QUEUE_TTL,
+    &MAX_WAITING_MEMORY,
     &CLOCK_STEP,
     &ENABLED,
 ];

@@ -145,9 +145,9 @@ impl ClaimOptions {
         Ok(true)
     }
 
-    pub fn wanted(&self, order: Order, reply: fn(&Ctx, &Claimed)) -> Wanted {
+    pub fn wanted(&self, command: &'static Command, order: Order, reply: fn(&Ctx, &Claimed)) -> Wanted {
         let count = usize::try_from(self.count.get().unwrap_or(1)).unwrap_or(MAX_LIST);
-        Wanted { count, lease: self.lease.get(), order, reply }
+        Wanted { count, lease: self.lease.get(), order, reply, command }
     }
 
     pub fn block(&self) -> Option<u64> {
@@ -164,7 +164,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             return Err(unknown_option(option).into());
         }
     }
-    engine::claim(ctx, &[name], options.wanted(Order::Strict, reply_jobs), options.block())
+    engine::claim(ctx, &[name], options.wanted(&COMMAND, Order::Strict, reply_jobs), options.block())
 }
 
 fn reply_jobs(ctx: &Ctx, claimed: &Claimed) {

@@ -102,7 +102,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             return Err(unknown_option(option).into());
         }
     }
-    let wanted = options.wanted(order.get().unwrap_or_default(), reply_jobs);
+    let wanted = options.wanted(&COMMAND, order.get().unwrap_or_default(), reply_jobs);
     engine::claim(ctx, &queues, wanted, options.block())
 }
 

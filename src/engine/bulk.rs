@@ -1,7 +1,7 @@
 //! Work on very many jobs, which goes on in the turns of the timer until it is done. A restart, another role,
 //! `dq.enabled no` and keys that somebody moves end it where it is: asking again goes on.
 
-use super::index::Task;
+use super::index::{Known, Task};
 use super::turn::Job;
 use super::walks::{self, Walk};
 use super::{Node, NODE};
@@ -36,7 +36,7 @@ pub fn replay_all(ctx: &Ctx, name: &QueueName, replay: Replay, reply: ReplyCount
             Ok(())
         }
         Replaying::Uncounted(all) => {
-            let (_, state) = super::find(ctx.db(), name, super::now(ctx));
+            let state = super::find(ctx.db(), name, super::now(ctx)).state;
             let total = all.total();
             walks::begin(ctx, Box::new(Count { db: ctx.db(), state, all: Some(all), total, reply }))
         }
@@ -74,7 +74,8 @@ impl Walk for Count {
 impl Node {
     fn begin_replay(&self, ctx: &Ctx, db: i32, state: &Rc<State>, all: ReplayAll) -> Result<(), Fault> {
         let mut index = self.index.borrow_mut();
-        let known = index.find(db, state.name()).filter(|known| self.is_acting() && Rc::ptr_eq(&known.state, state));
+        let is_same = |known: &&Known| known.state().is_some_and(|known| Rc::ptr_eq(&known, state));
+        let known = index.find(db, state.name()).filter(|known| self.is_acting() && is_same(known));
         let number = known.map(|known| known.number).ok_or(Fault::GivenUp)?;
         state.add_bulk(Bulk::Replay(all));
         let now = self.now(ctx);
@@ -87,7 +88,8 @@ impl Node {
     fn see_to_bulk(&self, ctx: &Ctx, name: &QueueName) {
         let now = self.now(ctx);
         let mut index = self.index.borrow_mut();
-        let under_way = index.find(ctx.db(), name.as_bytes()).filter(|known| known.state.has_bulk());
+        let has_bulk = |known: &&Known| known.state().is_some_and(|state| state.has_bulk());
+        let under_way = index.find(ctx.db(), name.as_bytes()).filter(has_bulk);
         if let Some(number) = under_way.map(|known| known.number) {
             index.schedule.set_by(Task::Bulk(number), now);
             drop(index);
@@ -103,9 +105,6 @@ impl Node {
     }
 
     pub(super) fn end_bulk(&self) {
-        let index = self.index.borrow();
-        index.numbers_in(None).into_iter().filter_map(|number| index.get(number)).for_each(|known| {
-            known.state.end_bulk();
-        });
+        self.index.borrow().states().for_each(|state| state.end_bulk());
     }
 }

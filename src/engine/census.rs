@@ -2,12 +2,12 @@
 //! counted one after the other, a slice at a time, by a timer of their own: also while writes are refused or paused.
 
 use super::alerts::Alert;
-use super::index::{Known, QueueNumber};
+use super::index::QueueNumber;
 use super::schedule::Map;
 use super::{Node, NODE};
 use crate::core::args::printable;
 use crate::core::table::{fit, fit_line};
-use crate::queue::{Counts, Queue, Slice};
+use crate::queue::{Counts, Queue, Slice, State};
 use crate::redis::{boot_us, Ctx};
 use crate::settings;
 use std::collections::VecDeque;
@@ -57,9 +57,15 @@ impl Census {
         self.line.push_back((now, number));
     }
 
-    /// Queues that were given numbers before `next_number` and are new here come first.
-    fn admit(&mut self, next_number: QueueNumber) {
-        for number in self.next_number..next_number {
+    /// A queue that is only waited for has nothing to count yet.
+    fn put_off(&mut self, number: QueueNumber, now: u64) {
+        self.forget(number);
+        self.line.push_back((now, number));
+    }
+
+    /// Queues that are known and new here come first. All that were ever known have numbers below `next_number`.
+    fn admit(&mut self, known: impl Iterator<Item = QueueNumber>, next_number: QueueNumber) {
+        for number in known {
             self.line.push_front((0, number));
         }
         self.next_number = next_number;
@@ -95,7 +101,11 @@ impl Node {
         if !self.is_acting() {
             return;
         }
-        self.census.borrow_mut().admit(self.index.borrow().next_number());
+        {
+            let (mut census, index) = (self.census.borrow_mut(), self.index.borrow());
+            let new = index.from(census.next_number).map(|known| known.number);
+            census.admit(new, index.next_number());
+        }
         if self.census_alarm.is_armed() {
             self.census_alarm.rearm_if_held_back(ctx, turn);
         } else if self.census.borrow().is_due(now_ms()) {
@@ -110,51 +120,50 @@ impl Node {
             let number = self.census.borrow_mut().pop(now_ms());
             let Some(number) = number else { return };
             slice.spend(0);
-            let known = self.index.borrow().get(number).cloned();
-            if let Some(known) = known {
-                self.count(ctx, &known, now_us);
+            let known = self.index.borrow().get(number).map(|known| (known.db, known.state()));
+            match known {
+                Some((db, Some(state))) if ctx.select_db(db) => self.count(ctx, number, &state, now_us),
+                Some((_, None)) => self.census.borrow_mut().put_off(number, now_ms()),
+                _ => {}
             }
         }
         self.census_alarm.arm(ctx, PAUSE_MS, turn);
     }
 
-    fn count(&self, ctx: &Ctx, known: &Known, now_us: u64) {
-        if !ctx.select_db(known.db) {
-            return;
-        }
-        let mut queue = Queue::to_count(self.scene(ctx, now_us), &known.state);
+    fn count(&self, ctx: &Ctx, number: QueueNumber, state: &State, now_us: u64) {
+        let mut queue = Queue::to_count(self.scene(ctx, now_us), state);
         let counts = queue.counts();
-        self.census.borrow_mut().note(known.number, counts, now_ms());
-        self.look_for_far(ctx, known, counts, &mut queue);
-        self.look_for_room(ctx, known, counts, &mut queue);
+        self.census.borrow_mut().note(number, counts, now_ms());
+        self.look_for_far(ctx, number, state, counts, &mut queue);
+        self.look_for_room(ctx, number, state, counts, &mut queue);
     }
 
     /// Raises the far-future alarm, or ends it.
-    fn look_for_far(&self, ctx: &Ctx, known: &Known, counts: Counts, queue: &mut Queue) {
+    fn look_for_far(&self, ctx: &Ctx, number: QueueNumber, state: &State, counts: Counts, queue: &mut Queue) {
         let rules = queue.rules();
         let (alarm, horizon) = (rules.get(&settings::FAR_ALARM), rules.get(&settings::FAR_HORIZON));
         let far = if alarm == 0 || is_well_below(counts.delayed, alarm) { 0 } else { queue.far(horizon) };
-        let name = || printable(known.state.name());
+        let name = || printable(state.name());
         if alarm > 0 && far >= alarm {
             let line = || {
                 let name = name();
                 format!("dq: queue {name}: {far} jobs are due in more than {horizon} ms (dq.far-horizon, dq.far-alarm)")
             };
-            if self.begin_trouble(ctx, known.number, Alert::FarAlarm, line) {
-                self.alert(ctx, known.number, &known.state, Alert::FarAlarm, queue.now());
+            if self.begin_trouble(ctx, number, Alert::FarAlarm, line) {
+                self.alert(ctx, number, state, Alert::FarAlarm, queue.now());
             }
         } else if alarm == 0 || is_well_below(far, alarm) {
             let line = || format!("dq: queue {}: the far alarm is over, {far} jobs are far", name());
-            self.end_trouble(ctx, known.number, Alert::FarAlarm, line);
+            self.end_trouble(ctx, number, Alert::FarAlarm, line);
         }
     }
 
     /// Whether a queue that refused jobs because it was full has room again.
-    fn look_for_room(&self, ctx: &Ctx, known: &Known, counts: Counts, queue: &mut Queue) {
+    fn look_for_room(&self, ctx: &Ctx, number: QueueNumber, state: &State, counts: Counts, queue: &mut Queue) {
         let live = counts.ready + counts.delayed + counts.leased;
         if queue.rules().limit(&settings::MAX_LENGTH).is_none_or(|max| is_well_below(live, max)) {
-            let line = || format!("dq: queue {}: there is room for jobs again", printable(known.state.name()));
-            self.end_trouble(ctx, known.number, Alert::Full, line);
+            let line = || format!("dq: queue {}: there is room for jobs again", printable(state.name()));
+            self.end_trouble(ctx, number, Alert::Full, line);
         }
     }
 }
@@ -175,12 +184,12 @@ mod tests {
     #[test]
     fn the_oldest_count_is_taken_first_and_a_new_queue_before_it() {
         let mut census = Census::default();
-        census.admit(2);
+        census.admit([0, 1].into_iter(), 2);
         assert_eq!([census.pop(5000), census.pop(5000), census.pop(5000)], [Some(1), Some(0), None]);
         census.note(1, of_ready(1), 5000);
         census.note(0, of_ready(2), 5500);
         assert_eq!(census.pop(5999), None);
-        census.admit(3);
+        census.admit([2].into_iter(), 3);
         assert_eq!([census.pop(6000), census.pop(6000), census.pop(6000)], [Some(2), Some(1), None]);
     }
 

@@ -44,7 +44,7 @@ pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String
         reply(ctx, &walk);
         return Ok(());
     }
-    let (_, state) = super::find(ctx.db(), name, super::now(ctx));
+    let state = super::find(ctx.db(), name, super::now(ctx)).state;
     walks::begin(ctx, Box::new(Check { state, walk, reply }))
 }
 
@@ -93,7 +93,7 @@ pub fn begin_repair(ctx: &Ctx, name: &QueueName, as_command: &[&[u8]], reply: Re
         return Err("NOPERM REPAIR is for users who may DQ.PURGE the queue".into());
     }
     NODE.begin(ctx);
-    let (_, state) = super::find(ctx.db(), name, super::now(ctx));
+    let state = super::find(ctx.db(), name, super::now(ctx)).state;
     let (name, walk) = (name.as_bytes().to_vec(), CheckWalk::mending());
     walks::begin(ctx, Box::new(Repair { name, state, walk, reply }))
 }

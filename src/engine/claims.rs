@@ -1,14 +1,15 @@
 //! Claims at once and claims that wait, and who is served when.
 
-use super::index::{Index, Known, QueueNumber, Task};
+use super::index::{self, Index, Known, QueueNumber, Task};
 use super::turn::Job;
-use super::waiters::{Answer, ClaimWait, Claimed, Order, Waiter, Wanted};
+use super::waiters::{Answer, ClaimWait, Claimed, Order, Ticket, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
-use crate::queue::{Queue, Reach, Slice, State};
-use crate::redis::{boot_us, Ctx, Level, Reply, WaitKey, Waiting};
+use crate::queue::{Queue, Reach, Slice};
+use crate::redis::{boot_us, Ctx, Level, Reply, Text, WaitKey, Waiting};
 use crate::settings;
 use smallvec::{smallvec, SmallVec};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Waits that end in one turn; the server takes about 10 µs to tell each.
@@ -17,12 +18,20 @@ const MAX_ENDS: usize = 100;
 /// Waiters that are told together that they are sent away.
 const MAX_RELEASES: usize = 250;
 
+/// Queues that waiters leave in one turn. Each takes about 1 µs.
+const MAX_LEFT_QUEUES: usize = 1000;
+
 /// Queues whose slot is looked at together.
 const MAX_SLOT_LOOKS: usize = 500;
+
+/// Between two lines of the log about BLOCK that is refused, in ms.
+const WARNING_PAUSE_MS: u64 = 60_000;
 
 /// What a waiter reads that is sent away because this node does not act any more.
 const UNBLOCKED: &str =
     "UNBLOCKED this node gives out no jobs now: it is a replica, loads its data, or dq.enabled is no";
+/// What a waiter reads whose user may no longer claim.
+const DENIED: &str = "NOPERM the user's rights changed while the client waited: it may not claim from these queues";
 /// What a waiter reads whose queue is no longer on this node of the cluster, or that of a cluster that is down.
 const UNBLOCKED_SLOT: &str = "UNBLOCKED the queue's slot is no longer served by this node";
 
@@ -33,13 +42,13 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
         return Err("DQDISABLED dq.enabled is no".into());
     }
     let mut next_claimable: SmallVec<[_; 1]> = smallvec![None; queues.len()];
-    let round = || NODE.round_of(wanted.order, |index| index.find(ctx.db(), queues[0].as_bytes()));
-    let mut order = places(queues.len(), round().as_deref());
+    let served = |index: &Index, place: usize| last_served(index.find(ctx.db(), queues[place].as_bytes()));
+    let mut order = NODE.places(queues.len(), wanted.order, served);
     while let Some(place) = order.next() {
         match NODE.claim_now(ctx, &queues[place], wanted)? {
             Outcome::Nothing { until } => next_claimable[place] = until,
             Outcome::Jobs(claimed) => {
-                note_turn(round().as_deref(), place);
+                NODE.note_turn(wanted.order, &claimed);
                 if queues.len() > 1 {
                     NODE.note_claims(ctx, order.map(|place| &queues[place]));
                 }
@@ -49,24 +58,38 @@ pub fn claim(ctx: &Ctx, queues: &[QueueName], wanted: Wanted, block: Option<u64>
             }
         }
     }
-    match block.and_then(|block| Some((block, Waiting::begin(ctx)?))) {
-        Some((block, waiting)) => NODE.stand_in_line(ctx, queues, &next_claimable, wanted, waiting, block),
+    let Some(block) = block.filter(|_| !ctx.denies_blocking()) else {
+        ctx.reply_array(0);
+        return Ok(());
+    };
+    NODE.check_room_to_wait(ctx, queues)?;
+    match Waiting::begin(ctx) {
+        Some(waiting) => NODE.stand_in_line(ctx, queues, &next_claimable, wanted, waiting, block),
         None => ctx.reply_array(0),
     }
     Ok(())
 }
 
-/// The places of `count` queues in the order in which they are looked at.
-fn places(count: usize, round: Option<&State>) -> impl Iterator<Item = usize> {
-    let first = round.map_or(0, |state| state.next_turn.get() % count);
-    (0..count).map(move |step| (first + step) % count)
+/// The places of the queues of one claim, in the order in which they are looked at.
+enum Places {
+    Named(Range<usize>),
+    ByTurn(std::vec::IntoIter<(u64, usize)>),
 }
 
-/// The next rotating claim of these queues begins behind the one that has just given jobs.
-fn note_turn(round: Option<&State>, place: usize) {
-    if let Some(state) = round {
-        state.next_turn.set(place + 1);
+impl Iterator for Places {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Places::Named(places) => places.next(),
+            Places::ByTurn(places) => places.next().map(|(_, place)| place),
+        }
     }
+}
+
+/// The number of the last rotating claim that the queue served; 0 if it has served none.
+fn last_served(known: Option<&Known>) -> u64 {
+    known.and_then(Known::state).map_or(0, |state| state.served.get())
 }
 
 fn release(ctx: &Ctx) {
@@ -83,10 +106,17 @@ enum Outcome {
     },
 }
 
+/// What one waiter gets.
+enum Service {
+    Jobs(Claimed),
+    Nothing,
+    /// There is a job, but the client's user may not have it any more.
+    Denied,
+}
+
 /// A client does not wait any more, and nobody answered it.
 pub fn waiter_left(key: WaitKey) {
-    let waiter = NODE.waiters.borrow_mut().remove_key(key);
-    drop(waiter.or_else(|| NODE.leaving.borrow_mut().remove(&key)));
+    drop(NODE.take_waiter_of(key));
 }
 
 /// A client was gone before it could be told of its jobs. They go back in the next turn: this one may not write.
@@ -96,11 +126,62 @@ pub fn give_back(claimed: Claimed) {
 }
 
 impl Node {
-    /// The queue that remembers, of claims that name it first, whose turn it is; none where claims do not rotate.
-    fn round_of(&self, order: Order, first: impl FnOnce(&Index) -> Option<&Known>) -> Option<Rc<State>> {
-        match order {
-            Order::Strict => None,
-            Order::Rotate => first(&self.index.borrow()).map(|known| Rc::clone(&known.state)),
+    /// The places of `count` queues. With ORDER rotate the queue that served such a claim longest ago comes first,
+    /// whichever queues that claim named: a queue that shares its workers with others in several ways is not passed over.
+    fn places(&self, count: usize, order: Order, served: impl Fn(&Index, usize) -> u64) -> Places {
+        if order == Order::Strict || count == 1 {
+            return Places::Named(0..count);
+        }
+        let index = self.index.borrow();
+        let mut places: Vec<_> = (0..count).map(|place| (served(&index, place), place)).collect();
+        places.sort_unstable();
+        Places::ByTurn(places.into_iter())
+    }
+
+    fn note_turn(&self, order: Order, claimed: &Claimed) {
+        if order == Order::Rotate {
+            let turn = self.last_turn.get() + 1;
+            self.last_turn.set(turn);
+            claimed.state.served.set(turn);
+        }
+    }
+
+    /// Refuses to let one more client wait if all of them would take more memory than they may.
+    fn check_room_to_wait(&self, ctx: &Ctx, queues: &[QueueName]) -> Result<(), String> {
+        let max = self.max_waiting_bytes();
+        if self.waiting_bytes().saturating_add(self.bytes_to_wait(ctx.db(), queues)) <= max {
+            return Ok(());
+        }
+        self.refused_to_wait(ctx, max);
+        Err("OOM clients that wait for jobs may take no more memory (dq.max-waiting-memory); claim without BLOCK"
+            .into())
+    }
+
+    /// Bytes that one more client would take that waits for these queues.
+    fn bytes_to_wait(&self, db: i32, queues: &[QueueName]) -> usize {
+        let (index, waiters) = (self.index.borrow(), self.waiters.borrow());
+        let names = queues.iter().map(|name| name.as_bytes().len()).sum();
+        let lines = queues.iter().map(|name| match index.find(db, name.as_bytes()) {
+            None => index::waiting_bytes_of(name.as_bytes()) + waiters.line_bytes(None),
+            Some(known) => waiters.line_bytes(Some(known.number)),
+        });
+        Waiter::bytes_for(queues.len(), names) + lines.sum::<usize>()
+    }
+
+    fn refused_to_wait(&self, ctx: &Ctx, max: usize) {
+        self.figures.refused_waiting.add(1);
+        let (now, before) = (self.now(ctx), self.warned_of_waiting_at.get());
+        if before == 0 || now >= before.saturating_add(WARNING_PAUSE_MS) {
+            self.warned_of_waiting_at.set(now);
+            let waiting = self.waiters.borrow().len();
+            let bytes = self.waiting_bytes();
+            ctx.log(
+                Level::Warning,
+                &format!(
+                    "dq: {waiting} clients that wait for jobs take {bytes} bytes, at most {max} are allowed \
+                     (dq.max-waiting-memory): BLOCK is refused with OOM"
+                ),
+            );
         }
     }
 
@@ -121,8 +202,8 @@ impl Node {
     /// A claim names these queues too, though it needs nothing of them: somebody works on them.
     fn note_claims<'q>(&self, ctx: &Ctx, queues: impl Iterator<Item = &'q QueueName<'q>>) {
         let (now, db, index) = (self.now(ctx), ctx.db(), self.index.borrow());
-        let known = queues.filter_map(|name| index.find(db, name.as_bytes()));
-        known.for_each(|known| known.state.worked_on.set(now));
+        let states = queues.filter_map(|name| index.find(db, name.as_bytes())?.state());
+        states.for_each(|state| state.worked_on.set(now));
     }
 
     fn stand_in_line(
@@ -136,8 +217,10 @@ impl Node {
     ) {
         let (now, db) = (self.now(ctx), ctx.db());
         let deadline = (block > 0).then(|| boot_us().saturating_add(block.saturating_mul(1000)));
+        let argument_bytes = queues.iter().map(|name| name.as_bytes().len()).sum();
         let queues = self.lines_of(db, queues, next_claimable, now);
-        self.waiters.borrow_mut().add(Waiter { waiting, queues, wanted }, deadline);
+        let user = ctx.user();
+        self.waiters.borrow_mut().add(Waiter { waiting, queues, wanted, user, argument_bytes }, deadline);
         self.wake_for_tasks(ctx, now);
         if let Some(at_us) = deadline {
             self.wake_by_boot(at_us);
@@ -148,7 +231,7 @@ impl Node {
     fn lines_of(&self, db: i32, queues: &[QueueName], next: &[Option<u64>], now: u64) -> Rc<[QueueNumber]> {
         let mut index = self.index.borrow_mut();
         let mut line_of = |(name, next): (&QueueName, &Option<u64>)| {
-            let number = index.adopt_name(db, name, now);
+            let number = index.await_name(db, name);
             index.keep(number, now);
             if let Some(at) = next {
                 index.schedule.set_by(Task::Serve(number), *at);
@@ -164,12 +247,22 @@ impl Node {
             if slice.is_over() {
                 return Some(job.now);
             }
-            let Some(claimed) = self.claim_for(job, ticket) else { break };
-            slice.spend(claimed.jobs.iter().map(|job| job.payload().len()).sum());
-            let waiter = self.waiters.borrow_mut().remove(ticket);
-            if let Some(waiter) = waiter {
-                waiter.waiting.answer(Answer::Jobs(claimed, waiter.wanted.reply));
+            let service = self.claim_for(job, ticket);
+            if let Service::Nothing = service {
+                break;
             }
+            let Some(waiter) = self.take_waiter(ticket) else { break };
+            let answer = match service {
+                Service::Jobs(claimed) => {
+                    slice.spend(claimed.jobs.iter().map(|job| job.payload().len()).sum());
+                    Answer::Jobs(claimed, waiter.wanted.reply)
+                }
+                Service::Denied | Service::Nothing => {
+                    slice.spend(0);
+                    Answer::Refused(DENIED)
+                }
+            };
+            waiter.waiting.answer(answer);
         }
         self.first_in_line(job.number)?;
         let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::CLAIM) else {
@@ -184,54 +277,86 @@ impl Node {
 
     /// Claims for one waiter, from the first of its queues that has due jobs and in which nobody is before it. A queue
     /// that has some is the one at hand, or its own turn to be looked at has come.
-    fn claim_for(&self, job: &Job, ticket: u64) -> Option<Claimed> {
+    fn claim_for(&self, job: &Job, ticket: u64) -> Service {
         let (queues, wanted) = {
             let waiters = self.waiters.borrow();
-            let waiter = waiters.get(ticket)?;
+            let Some(waiter) = waiters.get(ticket) else { return Service::Nothing };
             (Rc::clone(&waiter.queues), waiter.wanted)
         };
-        let round = self.round_of(wanted.order, |index| index.get(queues[0]));
-        for place in places(queues.len(), round.as_deref()) {
+        let served = |index: &Index, place: usize| last_served(index.get(queues[place]));
+        for place in self.places(queues.len(), wanted.order, served) {
             let has_turn = queues[place] == job.number || self.is_to_serve(queues[place], job.now);
             if !has_turn || self.first_in_line(queues[place]) != Some(ticket) {
                 continue;
             }
-            if let Some(claimed) = self.claim_from(job, queues[place], wanted) {
-                note_turn(round.as_deref(), place);
-                return Some(claimed);
+            match self.claim_from(job, queues[place], ticket, wanted) {
+                Service::Jobs(claimed) => {
+                    self.note_turn(wanted.order, &claimed);
+                    return Service::Jobs(claimed);
+                }
+                Service::Denied => return Service::Denied,
+                Service::Nothing => {}
             }
         }
-        None
+        Service::Nothing
     }
 
     fn is_to_serve(&self, number: QueueNumber, now: u64) -> bool {
         self.index.borrow().schedule.at(&Task::Serve(number)).is_some_and(|at| at <= now)
     }
 
-    fn claim_from(&self, job: &Job, number: QueueNumber, wanted: Wanted) -> Option<Claimed> {
-        let (db, state) = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)))?;
-        let mut queue = self.open(job.ctx, &state, job.now_us, Reach::CLAIM)?;
+    fn claim_from(&self, job: &Job, number: QueueNumber, ticket: Ticket, wanted: Wanted) -> Service {
+        // One without a state has no keys.
+        let known = self.index.borrow().get(number).and_then(|known| Some((known.db, known.state()?)));
+        let Some((db, state)) = known else { return Service::Nothing };
+        let Some(mut queue) = self.open(job.ctx, &state, job.now_us, Reach::CLAIM) else { return Service::Nothing };
+        if queue.next_claimable().is_none_or(|at| at > job.now) {
+            return Service::Nothing;
+        }
+        if !self.may_still_claim(job.ctx, ticket) {
+            return Service::Denied;
+        }
         let jobs = queue.claim(wanted.count, wanted.lease, 0);
         self.set_by_step(number, &queue);
         drop(queue);
-        (!jobs.is_empty()).then_some(Claimed { db, state, jobs })
+        if jobs.is_empty() {
+            return Service::Nothing;
+        }
+        Service::Jobs(Claimed { db, state, jobs })
+    }
+
+    /// Whether the user of the client may still do what it did when it began to wait: run the command on all of its
+    /// queues. Its rights may have been taken away since. Asked before the claim, so that nothing has to be given back.
+    fn may_still_claim(&self, ctx: &Ctx, ticket: Ticket) -> bool {
+        let waiters = self.waiters.borrow();
+        let Some((waiter, user)) = waiters.get(ticket).and_then(|waiter| Some((waiter, waiter.user.as_ref()?))) else {
+            return true;
+        };
+        let index = self.index.borrow();
+        let names: SmallVec<[Text; 4]> =
+            waiter.queues.iter().filter_map(|number| Some(index.get(*number)?.name_text().clone())).collect();
+        let call = waiter.wanted.command.call_with(&names);
+        drop(index);
+        ctx.user_may(user, &call)
     }
 
     /// Tells those whose time is up that there was nothing, so many a turn.
     pub(super) fn end_waits(&self) {
-        let now_us = boot_us();
+        let (now_us, mut left_queues) = (boot_us(), 0);
         for _ in 0..MAX_ENDS {
-            let waiter = self.waiters.borrow_mut().pop_overdue(now_us);
-            let Some(waiter) = waiter else { return };
+            let Some(waiter) = self.take_overdue_waiter(now_us) else { return };
+            left_queues += waiter.queues.len();
             waiter.waiting.answer(Answer::Nothing);
+            if left_queues >= MAX_LEFT_QUEUES {
+                return;
+            }
         }
     }
 
     /// Sends everyone away: out of the lines at once, and told by a timer of 0 ms, not within the command that calls for
     /// it. On Redis 7.0 a CLIENT UNBLOCK in the same pass would leave the client without any answer.
     pub(super) fn release_all(&self, ctx: &Ctx) {
-        let waiters = self.waiters.borrow_mut().drain();
-        self.leaving.borrow_mut().extend(waiters.into_iter().map(|waiter| (waiter.waiting.key(), waiter)));
+        self.send_all_waiters_away();
         if !self.leaving.borrow().is_empty() && !self.release_alarm.is_armed() {
             self.release_alarm.arm(ctx, 0, release);
         }
@@ -243,10 +368,14 @@ impl Node {
 
     /// Tells the next few of those who are sent away.
     fn tell_leaving(&self, ctx: &Ctx) {
+        let mut left_queues = 0;
         for _ in 0..MAX_RELEASES {
-            let next = self.leaving.borrow_mut().pop_first();
-            let Some((_, waiter)) = next else { return };
+            let Some(waiter) = self.take_leaving_waiter() else { return };
+            left_queues += waiter.queues.len();
             waiter.waiting.answer(Answer::Refused(UNBLOCKED));
+            if left_queues >= MAX_LEFT_QUEUES {
+                break;
+            }
         }
         self.release_alarm.arm(ctx, 1, release);
     }
@@ -257,7 +386,7 @@ impl Node {
         let queues = self.waiters.borrow().queues_after(self.slot_cursor.get(), MAX_SLOT_LOOKS);
         for number in queues {
             self.slot_cursor.set(number);
-            let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
+            let known = self.index.borrow().get(number).map(|known| (known.db, known.state_or_fresh(self.now(ctx))));
             let Some((db, state)) = known else { continue };
             let refusal = ctx.select_db(db).then(|| ctx.would_write(&state.keys.due).err()).flatten();
             if refusal.is_some_and(|refusal| refusal.is_of_the_slot()) {
@@ -268,8 +397,9 @@ impl Node {
     }
 
     pub(super) fn release_waiters_of(&self, number: QueueNumber) {
-        let waiters = self.waiters.borrow_mut().drain_queue(number);
-        waiters.into_iter().for_each(|waiter| waiter.waiting.answer(Answer::Refused(UNBLOCKED_SLOT)));
+        while let Some(waiter) = self.first_in_line(number).and_then(|ticket| self.take_waiter(ticket)) {
+            waiter.waiting.answer(Answer::Refused(UNBLOCKED_SLOT));
+        }
     }
 
     /// Puts the jobs back that nobody could be told of, with their old due time and nothing counted.

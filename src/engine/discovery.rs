@@ -2,7 +2,7 @@
 //! keys that come and go without a command of the module. A queue that neither has met yet is found by its first
 //! command.
 
-use super::index::Task;
+use super::index::{Known, Task};
 use super::{Node, NODE};
 use crate::core::names::{self, QueueName};
 use crate::queue::{Queue, Scene, Slice, State};
@@ -116,7 +116,11 @@ impl Node {
 /// done in every database, since the event may name the wrong one (see `places_of`).
 fn forget_queues_of(key: &[u8]) {
     if let Some((name, _)) = names::queue_of(key) {
-        NODE.index.borrow().named(name.as_bytes()).for_each(|known| known.state.forget_what_is_in_them());
+        NODE.index
+            .borrow()
+            .named(name.as_bytes())
+            .filter_map(Known::state)
+            .for_each(|state| state.forget_what_is_in_them());
     }
 }
 
@@ -150,8 +154,8 @@ impl Events for ServerEvents {
         for number in numbers {
             if NODE.waiters.borrow().count(number) == 0 {
                 NODE.forget(number);
-            } else if let Some(known) = NODE.index.borrow().get(number) {
-                known.state.forget_keys();
+            } else {
+                NODE.only_wait_for(number);
             }
         }
     }
@@ -159,15 +163,14 @@ impl Events for ServerEvents {
     fn swapped(ctx: &Ctx, first: i32, second: i32) {
         for db in [first, second] {
             let index = NODE.index.borrow();
-            index.numbers_in(Some(db)).into_iter().filter_map(|number| index.get(number)).for_each(|known| {
-                known.state.forget_keys();
-            });
+            let known = index.numbers_in(Some(db)).into_iter().filter_map(|number| index.get(number));
+            known.filter_map(Known::state).for_each(|state| state.forget_keys());
         }
         NODE.start(ctx);
     }
 
     fn slots_moved(ctx: &Ctx) {
-        NODE.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
+        NODE.index.borrow().states().for_each(|state| state.forget_what_may_change());
         if NODE.is_acting() {
             NODE.discovery.borrow_mut().scan_all();
             NODE.slots_looked_at.set(0);
@@ -177,7 +180,7 @@ impl Events for ServerEvents {
     }
 
     fn config_changed(ctx: &Ctx) {
-        NODE.warn_of_eviction(ctx);
+        NODE.look_at_memory_limit(ctx);
     }
 
     fn tick(ctx: &Ctx) {
@@ -193,7 +196,7 @@ impl Events for ServerEvents {
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
-        NODE.index.borrow().named(key).for_each(|known| known.state.header_holds.set(false));
+        NODE.index.borrow().named(key).filter_map(Known::state).for_each(|state| state.header_holds.set(false));
         if event == KeyEvent::Came {
             forget_queues_of(key);
         }
@@ -205,9 +208,9 @@ impl Events for ServerEvents {
             KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
         };
         if let Some(name) = name {
-            if let Some(known) = NODE.index.borrow().find(db, name) {
-                known.state.end_bulk();
-                known.state.forget_what_is_in_them();
+            if let Some(state) = NODE.index.borrow().find(db, name).and_then(Known::state) {
+                state.end_bulk();
+                state.forget_what_is_in_them();
             }
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));

@@ -15,6 +15,8 @@ pub struct Figures {
     pub purged: Counter,
     /// Pushes that were refused with DQFULL.
     pub refused_full: Counter,
+    /// Claims with BLOCK that were refused because waiting clients take too much memory.
+    pub refused_waiting: Counter,
 }
 
 /// How often a task was carried out, and how long that took.
@@ -33,6 +35,8 @@ impl Info for NodeInfo {
         section.integer("takes_writes", i64::from(NODE.availability.borrow().is_open()));
         section.count("queues", NODE.index.borrow().len() as u64);
         section.count("waiting", NODE.waiters.borrow().len() as u64);
+        section.count("waiting_bytes", NODE.waiting_bytes() as u64);
+        section.count("waiting_max_bytes", NODE.max_waiting_bytes() as u64);
         if NODE.is_acting() {
             write_queues(section);
         }
@@ -65,6 +69,7 @@ fn write_timers(section: &InfoSection) {
     let (timers, figures) = (timer_figures(), &NODE.figures);
     section.count("cross_slot_refusals", marks_removed().count);
     section.count("refused_full", figures.refused_full.get());
+    section.count("refused_waiting", figures.refused_waiting.get());
     section.count("leases_lapsed", figures.lapsed.get());
     section.count("stale_purged", figures.purged.get());
     section.count("timer_runs", timers.runs);

@@ -94,6 +94,12 @@ struct Node {
     slots_looked_at: Cell<u64>,
     /// The queue whose slot was looked at last.
     slot_cursor: Cell<index::QueueNumber>,
+    /// The number of the last rotating claim that was served.
+    last_turn: Cell<u64>,
+    /// The server's `maxmemory`, in bytes; 0 for no limit.
+    maxmemory: Cell<u64>,
+    /// When the log was last told that BLOCK is refused, in ms of queue time; 0 for never.
+    warned_of_waiting_at: Cell<u64>,
 }
 
 impl Node {
@@ -125,6 +131,9 @@ impl Node {
             cross_slot_fault: Cell::new(false),
             slots_looked_at: Cell::new(0),
             slot_cursor: Cell::new(0),
+            last_turn: Cell::new(0),
+            maxmemory: Cell::new(0),
+            warned_of_waiting_at: Cell::new(0),
         }
     }
 
@@ -139,7 +148,7 @@ impl Node {
         }
         match self.start_waker(ctx) {
             Ok(()) => {
-                self.warn_of_eviction(ctx);
+                self.look_at_memory_limit(ctx);
                 self.take_over(ctx);
             }
             Err(error) => {
@@ -149,16 +158,23 @@ impl Node {
         }
     }
 
-    /// Warns, once for each time it becomes so, of an eviction policy that takes keys which nobody gave a time to live.
-    fn warn_of_eviction(&self, ctx: &Ctx) {
+    /// Looks how much memory the server may use. Warns, once for each time it becomes so, of an eviction policy that takes
+    /// keys which nobody gave a time to live.
+    fn look_at_memory_limit(&self, ctx: &Ctx) {
         let policy = ctx.server_setting("maxmemory-policy").unwrap_or_default();
-        let bounded = ctx.server_setting("maxmemory").is_some_and(|bytes| bytes != "0");
-        let evicts = bounded && policy.starts_with("allkeys");
+        self.maxmemory.set(ctx.server_setting("maxmemory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0));
+        let evicts = self.maxmemory.get() > 0 && policy.starts_with("allkeys");
         if evicts && !self.warned_of_eviction.get() {
             let line = format!("dq: maxmemory-policy {policy} can throw queues away; noeviction keeps them");
             ctx.log(Level::Warning, &line);
         }
         self.warned_of_eviction.set(evicts);
+    }
+
+    /// Bytes that all clients which wait may take together.
+    fn max_waiting_bytes(&self) -> usize {
+        let max = settings::max_waiting_memory(self.maxmemory.get());
+        usize::try_from(max).unwrap_or(usize::MAX)
     }
 
     /// Becomes a node that acts, by the system's clock as it stands now.
@@ -173,7 +189,7 @@ impl Node {
         *self.availability.borrow_mut() = Availability::default();
         self.doubt.set(None);
         self.census.borrow_mut().begin_again();
-        self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
+        self.index.borrow().states().for_each(|state| state.forget_what_may_change());
         self.start(ctx);
     }
 
@@ -192,7 +208,7 @@ impl Node {
     fn stand_down(&self, ctx: &Ctx) {
         self.stands_down.set(true);
         self.doubt.set(None);
-        self.index.borrow().all().for_each(|known| known.state.forget_what_may_change());
+        self.index.borrow().states().for_each(|state| state.forget_what_may_change());
         let now = self.now(ctx);
         self.availability.borrow_mut().close(now);
         self.release_all(ctx);
@@ -225,7 +241,7 @@ impl Node {
     /// Knows a queue from now on.
     fn know(&self, db: i32, state: &Rc<State>, now: u64) -> index::QueueNumber {
         let mut index = self.index.borrow_mut();
-        let number = index.adopt(db, Rc::clone(state));
+        let number = index.adopt(db, state);
         index.meet_new(number, now);
         number
     }
@@ -244,7 +260,7 @@ impl Node {
         Scene { ctx, now_us, cluster: self.cluster.get() }
     }
 
-    /// As [`change`]. `act` is told the queue's number where this node knew it already; the queue's memory comes back with
+    /// As [`change`]. `act` is told the queue's number if this node knew it already; the queue's memory comes back with
     /// what `act` gave.
     fn change<T>(
         &self,
@@ -261,12 +277,12 @@ impl Node {
         if self.doubts_replicas(ctx) {
             return Err(standstill::REFUSAL.into());
         }
-        let (known, state) = find(db, name, now_us / 1000);
+        let Found { number: known, is_fresh, state } = find(db, name, now_us / 1000);
         let before = state.metrics.dead_letters();
         let (number, outcome) = {
-            let mut queue = self.open_for(ctx, known, &state, now_us, reach).map_err(|fault| fault.to_string())?;
+            let mut queue = self.open_for(ctx, is_fresh, &state, now_us, reach).map_err(|fault| fault.to_string())?;
             let outcome = act(&mut queue, known);
-            let number = known.or_else(|| queue.exists().then(|| self.know(db, &state, now_us / 1000)));
+            let number = if is_fresh && queue.exists() { Some(self.know(db, &state, now_us / 1000)) } else { known };
             if let Some(number) = number {
                 self.set_by_step(number, &queue);
             }
@@ -289,13 +305,13 @@ impl Node {
     fn open_for<'a>(
         &self,
         ctx: &'a Ctx,
-        known: Option<index::QueueNumber>,
+        is_fresh: bool,
         state: &'a State,
         now_us: u64,
         reach: Reach,
     ) -> Result<Queue<'a>, Fault> {
         let open = |reach| Queue::open(self.scene(ctx, now_us), state, reach);
-        if known.is_some() && state.ids_are_known.get() {
+        if !is_fresh && state.ids_are_known.get() {
             return open(reach);
         }
         match open(Reach::ALL) {
@@ -303,7 +319,7 @@ impl Node {
                 self.observe_ids(&mut queue, state, now_us / 1000);
                 Ok(queue)
             }
-            Err(fault) if known.is_none() => Err(fault),
+            Err(fault) if is_fresh => Err(fault),
             Err(_) => open(reach),
         }
     }
@@ -418,9 +434,9 @@ pub fn look<T>(
 ) -> Result<T, String> {
     NODE.begin(ctx);
     let (now_us, db) = (NODE.now_us(ctx), ctx.db());
-    let (known, state) = find(db, name, now_us / 1000);
+    let Found { is_fresh, state, .. } = find(db, name, now_us / 1000);
     let mut queue = Queue::look(NODE.scene(ctx, now_us), &state).map_err(|fault| fault.to_string())?;
-    if known.is_none() && NODE.is_acting() && queue.exists() {
+    if is_fresh && NODE.is_acting() && queue.exists() {
         NODE.know(db, &state, now_us / 1000);
         NODE.wake_for_tasks(ctx, now_us / 1000);
     }
@@ -429,14 +445,26 @@ pub fn look<T>(
 
 /// What rules the queue, for a command that has not opened it yet.
 pub fn rules(ctx: &Ctx, name: &QueueName) -> Rules {
-    let (_, state) = find(ctx.db(), name, 0);
+    let state = find(ctx.db(), name, 0).state;
     Queue::rules_of(NODE.scene(ctx, 0), &state)
 }
 
-/// What the node remembers of the queue, and its number; a fresh memory of one that it does not know.
-fn find(db: i32, name: &QueueName, now: u64) -> (Option<index::QueueNumber>, Rc<State>) {
-    match NODE.index.borrow().find(db, name.as_bytes()) {
-        Some(known) => (Some(known.number), Rc::clone(&known.state)),
-        None => (None, Rc::new(State::new(name, now))),
+/// A queue as this node knows it.
+struct Found {
+    /// `None` if this node does not know the queue.
+    number: Option<index::QueueNumber>,
+    /// Whether the state was made for this step, because the queue is unknown or only waited for. It is kept if the step
+    /// finds or makes keys.
+    is_fresh: bool,
+    state: Rc<State>,
+}
+
+fn find(db: i32, name: &QueueName, now: u64) -> Found {
+    let index = NODE.index.borrow();
+    let known = index.find(db, name.as_bytes());
+    let number = known.map(|known| known.number);
+    match known.and_then(index::Known::state) {
+        Some(state) => Found { number, is_fresh: false, state },
+        None => Found { number, is_fresh: true, state: Rc::new(State::new(name, now)) },
     }
 }

@@ -2,7 +2,7 @@
 
 use super::index::QueueNumber;
 use super::walks::{self, Walk};
-use super::NODE;
+use super::{Found, NODE};
 use crate::core::glob;
 use crate::core::names::{self, QueueName};
 use crate::queue::{Counts, Fault, Progress, Slice};
@@ -88,7 +88,7 @@ impl Source {
                 for known in known {
                     slice.spend(0);
                     *from = known.number + 1;
-                    found.extend((known.db == db).then(|| known.state.name().to_vec()));
+                    found.extend((known.db == db).then(|| known.name().to_vec()));
                 }
                 more
             }
@@ -123,7 +123,7 @@ pub fn list(ctx: &Ctx, pattern: &[u8], reply: ReplyRows) -> Result<(), String> {
 /// `None` where there is no such queue any more, or its keys are not a queue's.
 fn row(ctx: &Ctx, db: i32, name: Vec<u8>) -> Option<QueueRow> {
     let queue_name = QueueName::parse(&name).ok()?;
-    let (number, state) = super::find(db, &queue_name, NODE.now(ctx));
+    let Found { number, state, .. } = super::find(db, &queue_name, NODE.now(ctx));
     let mut queue = NODE.open_to_read(ctx, &state).ok()?;
     let waiting = number.map_or(0, |number| NODE.waiters.borrow().count(number));
     let (counts, paused) = queue.exists().then(|| (queue.counts(), queue.is_paused()))?;

@@ -28,7 +28,7 @@ pub fn take(ctx: &Ctx) {
 pub(super) struct Job<'a> {
     pub ctx: &'a Ctx,
     pub number: QueueNumber,
-    pub state: &'a State,
+    pub state: &'a Rc<State>,
     pub now: u64,
     pub now_us: u64,
 }
@@ -135,7 +135,7 @@ impl Node {
         if ctx.writes_are_paused() || self.doubts_replicas(ctx) {
             return false;
         }
-        let known = self.index.borrow().any().map(|known| (known.db, Rc::clone(&known.state)));
+        let known = self.index.borrow().any().map(|known| (known.db, known.state_or_fresh(self.now(ctx))));
         let Some((db, state)) = known else { return true };
         match ctx.select_db(db).then(|| ctx.would_write(&state.keys.due)) {
             Some(Err(refusal)) => !refusal.is_of_all_writes(),
@@ -145,18 +145,35 @@ impl Node {
 
     fn run(&self, ctx: &Ctx, task: Task, now_us: u64, slice: &mut Slice) {
         let number = task.number();
-        let known = self.index.borrow().get(number).map(|known| (known.db, Rc::clone(&known.state)));
+        let (now, only_waited_for) = (now_us / 1000, self.index.borrow().is_only_waited_for(number));
+        let known = self.index.borrow().get(number).map(|known| (known.db, known.state_or_fresh(now)));
         let Some((db, state)) = known else { return };
         if !ctx.select_db(db) {
             self.forget(number);
             return;
         }
-        let job = Job { ctx, number, state: &state, now: now_us / 1000, now_us };
-        let next = self.carry_out(&job, task, slice);
+        let job = Job { ctx, number, state: &state, now, now_us };
+        let next = if only_waited_for { self.look_for_keys(&job, db, task) } else { self.carry_out(&job, task, slice) };
         let mut index = self.index.borrow_mut();
         if let (Some(at), true) = (next, index.get(number).is_some()) {
             index.schedule.set_by(task, at);
         }
+    }
+
+    /// Looks for keys of a queue that is only waited for, which somebody may have made by hand; says when to look again.
+    /// The state is kept only if there are keys: names that were made up must not cost as much as queues do.
+    fn look_for_keys(&self, job: &Job, db: i32, task: Task) -> Option<u64> {
+        let Some(mut queue) = self.open(job.ctx, job.state, job.now_us, Reach::ALL) else {
+            return self.shut_out(job);
+        };
+        if queue.exists() {
+            let mut index = self.index.borrow_mut();
+            index.adopt(db, job.state);
+            index.meet(job.number, job.now);
+            index.schedule.set_by(Task::Serve(job.number), job.now);
+            return None;
+        }
+        matches!(task, Task::Upkeep(_)).then(|| job.now.saturating_add(settings::PURGE_INTERVAL.get()))
     }
 
     /// Does what is to be done; says when it is to be done again.
@@ -200,6 +217,13 @@ impl Node {
             return None;
         }
         Some(job.now + TROUBLE_PAUSE_MS)
+    }
+
+    /// The keys of a queue that clients wait for are gone: what this node remembers of it goes, too.
+    pub(super) fn only_wait_for(&self, number: QueueNumber) {
+        self.index.borrow_mut().only_wait_for(number);
+        self.alerts.borrow_mut().forget(number);
+        self.census.borrow_mut().forget(number);
     }
 
     pub(super) fn forget(&self, number: QueueNumber) {
@@ -256,6 +280,7 @@ impl Node {
         let idle = job.now.saturating_sub(idle_since) >= settings::IDLE_QUEUE_TTL.get();
         if (idle && queue.remove_idle_header()) || !queue.exists() {
             if self.waiters.borrow().count(job.number) > 0 {
+                self.only_wait_for(job.number);
                 return Some(job.now.saturating_add(settings::PURGE_INTERVAL.get()));
             }
             self.forget(job.number);

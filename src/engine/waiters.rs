@@ -1,10 +1,11 @@
 //! Clients that wait for a job. Per queue they stand in one line, first come, first served.
 
-use super::index::QueueNumber;
+use super::index::{allocated, QueueNumber};
 use super::schedule::{Map, Schedule};
+use super::Node;
 use crate::core::table::fit;
 use crate::queue::{State, Taken};
-use crate::redis::{Ctx, Reply, Wait, WaitKey, Waiting};
+use crate::redis::{Command, Ctx, Reply, User, Wait, WaitKey, Waiting};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -38,6 +39,8 @@ pub struct Wanted {
     pub lease: Option<u64>,
     pub order: Order,
     pub reply: ReplyClaimed,
+    /// The command that asks.
+    pub command: &'static Command,
 }
 
 /// What a waiter gets.
@@ -97,6 +100,31 @@ pub struct Waiter {
     pub waiting: Waiting<ClaimWait>,
     pub queues: Rc<[QueueNumber]>,
     pub wanted: Wanted,
+    /// Whose rights count; `None` if nobody's do.
+    pub user: Option<User>,
+    /// What the server keeps of the command while the client waits, in bytes.
+    pub argument_bytes: usize,
+}
+
+// What clients that wait cost, in bytes, apart from the names. Measured by `cargo test --test blocking memory::`.
+
+/// A client. Nearly all of it is the server's: it keeps two clients of its own with their reply buffers for each that a
+/// module blocks.
+const CLIENT: usize = 35 * 1024;
+/// A place in the line of one queue, and the queue's name among the arguments that the server keeps.
+const PLACE: usize = 60;
+/// A queue that somebody waits for.
+const LINE: usize = 230;
+
+impl Waiter {
+    /// Bytes that one more client would take which names so many queues, in names of so many bytes together.
+    pub fn bytes_for(queues: usize, name_bytes: usize) -> usize {
+        CLIENT + queues * PLACE + allocated(name_bytes)
+    }
+
+    fn bytes(&self) -> usize {
+        Waiter::bytes_for(self.queues.len(), self.argument_bytes)
+    }
 }
 
 /// Those who wait for one queue.
@@ -116,6 +144,8 @@ pub struct Waiters {
     /// When who gives up, in µs of boot time: a wait is a stretch of time, which no clock's step cuts short.
     deadlines: Schedule<Ticket>,
     next_ticket: Ticket,
+    /// Bytes for the clients, without their lines.
+    client_bytes: usize,
 }
 
 impl Waiters {
@@ -131,11 +161,13 @@ impl Waiters {
         if let Some(at) = deadline {
             self.deadlines.set(ticket, at);
         }
+        self.client_bytes += waiter.bytes();
         self.waiters.insert(ticket, waiter);
     }
 
-    pub fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
+    fn remove(&mut self, ticket: Ticket) -> Option<Waiter> {
         let waiter = self.waiters.remove(&ticket)?;
+        self.client_bytes -= waiter.bytes();
         self.tickets.remove(&waiter.waiting.key());
         self.deadlines.remove(&ticket);
         for queue in waiter.queues.iter() {
@@ -153,15 +185,36 @@ impl Waiters {
         Some(waiter)
     }
 
-    pub fn remove_key(&mut self, key: WaitKey) -> Option<Waiter> {
+    fn remove_key(&mut self, key: WaitKey) -> Option<Waiter> {
         let ticket = *self.tickets.get(&key)?;
         self.remove(ticket)
     }
 
     /// Takes a waiter whose time is up, in µs of boot time.
-    pub fn pop_overdue(&mut self, now: u64) -> Option<Waiter> {
+    fn pop_overdue(&mut self, now: u64) -> Option<Waiter> {
         let ticket = self.deadlines.pop(now)?;
         self.remove(ticket)
+    }
+
+    /// Takes everyone.
+    fn drain(&mut self) -> Vec<Waiter> {
+        let waiters = std::mem::take(self);
+        self.next_ticket = waiters.next_ticket;
+        waiters.waiters.into_values().collect()
+    }
+
+    /// Bytes that the line of a queue takes which has none yet.
+    pub fn line_bytes(&self, queue: Option<QueueNumber>) -> usize {
+        if queue.is_some_and(|queue| self.lines.contains_key(&queue)) {
+            0
+        } else {
+            LINE
+        }
+    }
+
+    /// Bytes that all of them take together.
+    pub fn bytes(&self) -> usize {
+        self.client_bytes + self.lines.len() * LINE
     }
 
     pub fn next_deadline(&self) -> Option<u64> {
@@ -207,18 +260,54 @@ impl Waiters {
         queues.truncate(count);
         queues
     }
+}
 
-    /// Takes those who wait for this queue.
-    pub fn drain_queue(&mut self, queue: QueueNumber) -> Vec<Waiter> {
-        let tickets: Vec<_> =
-            self.lines.get(&queue).map(|line| line.tickets.iter().copied().collect()).unwrap_or_default();
-        tickets.into_iter().filter_map(|ticket| self.remove(ticket)).collect()
+/// The only ways out of the lines. A queue that has no keys is forgotten when the last client has left its line, so that
+/// nothing stays of names that somebody made up.
+impl Node {
+    pub(super) fn take_waiter(&self, ticket: Ticket) -> Option<Waiter> {
+        let waiter = self.waiters.borrow_mut().remove(ticket)?;
+        self.let_go_of(&waiter.queues);
+        Some(waiter)
     }
 
-    /// Takes everyone.
-    pub fn drain(&mut self) -> Vec<Waiter> {
-        let waiters = std::mem::take(self);
-        self.next_ticket = waiters.next_ticket;
-        waiters.waiters.into_values().collect()
+    pub(super) fn take_waiter_of(&self, key: WaitKey) -> Option<Waiter> {
+        let waiter = self.waiters.borrow_mut().remove_key(key);
+        let waiter = waiter.or_else(|| self.leaving.borrow_mut().remove(&key))?;
+        self.let_go_of(&waiter.queues);
+        Some(waiter)
+    }
+
+    /// Takes a waiter whose time is up, in µs of boot time.
+    pub(super) fn take_overdue_waiter(&self, now_us: u64) -> Option<Waiter> {
+        let waiter = self.waiters.borrow_mut().pop_overdue(now_us)?;
+        self.let_go_of(&waiter.queues);
+        Some(waiter)
+    }
+
+    /// Moves everyone out of the lines and among those who are sent away.
+    pub(super) fn send_all_waiters_away(&self) {
+        let waiters = self.waiters.borrow_mut().drain();
+        self.leaving.borrow_mut().extend(waiters.into_iter().map(|waiter| (waiter.waiting.key(), waiter)));
+    }
+
+    /// Takes one of those who are sent away.
+    pub(super) fn take_leaving_waiter(&self) -> Option<Waiter> {
+        let (_, waiter) = self.leaving.borrow_mut().pop_first()?;
+        self.let_go_of(&waiter.queues);
+        Some(waiter)
+    }
+
+    fn let_go_of(&self, queues: &[QueueNumber]) {
+        for number in queues {
+            if self.waiters.borrow().count(*number) == 0 && self.index.borrow().is_only_waited_for(*number) {
+                self.forget(*number);
+            }
+        }
+    }
+
+    /// Bytes that all who wait take together, with the queues that are known only because of them.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.waiters.borrow().bytes() + self.index.borrow().waiting_bytes()
     }
 }

@@ -86,8 +86,8 @@ pub struct State {
     pub ids_are_known: Cell<bool>,
     /// Whether an id was met that is of a time yet to come, so that one to be made may be taken.
     pub ids_are_ahead: Cell<bool>,
-    /// The place at which the next rotating claim begins that names this queue first.
-    pub next_turn: Cell<usize>,
+    /// The number of the last rotating claim that the queue served; 0 if it has served none.
+    pub served: Cell<u64>,
     /// Work on very many jobs that is under way.
     pub bulk: RefCell<Vec<Bulk>>,
     pub arrivals: IndexArrivals,
@@ -107,7 +107,7 @@ impl State {
             resumed_at: Cell::new(0),
             ids_are_known: Cell::new(false),
             ids_are_ahead: Cell::new(false),
-            next_turn: Cell::new(0),
+            served: Cell::new(0),
             bulk: RefCell::default(),
             arrivals: IndexArrivals::default(),
         }
@@ -137,7 +137,7 @@ impl State {
         self.header.replace(Header::default());
         self.forget_what_may_change();
         self.resumed_at.set(0);
-        self.next_turn.set(0);
+        self.served.set(0);
         self.end_bulk();
     }
 

@@ -3,7 +3,7 @@
 use super::text::bytes_of;
 use super::{api, Ctx, Reply, Text};
 use redis_module::raw;
-use smallvec::SmallVec;
+use smallvec::{smallvec, SmallVec};
 use std::ffi::{c_int, CStr, CString};
 use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -112,6 +112,16 @@ pub struct Command {
 pub type RawHandler = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
 
 impl Command {
+    /// The command with these keys and nothing more, as far as its rights go.
+    pub fn call_with(&self, keys: &[Text]) -> SmallVec<[Text; 4]> {
+        let mut call: SmallVec<[Text; 4]> = smallvec![Text::new(self.name.to_bytes())];
+        if matches!(self.key, KeyPlace::Numbered) {
+            call.push(Text::of_integer(keys.len() as i64));
+        }
+        call.extend(keys.iter().cloned());
+        call
+    }
+
     fn flags(&self) -> CString {
         let access = match self.access {
             Access::Read => "readonly",

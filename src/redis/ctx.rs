@@ -5,7 +5,7 @@ use super::text::Text;
 use redis_module::raw;
 use std::ffi::CString;
 use std::ops::Range;
-use std::ptr::NonNull;
+use std::ptr::{null_mut, NonNull};
 
 /// The server as one command, timer or event sees it. Only lent, never kept.
 pub struct Ctx(NonNull<raw::RedisModuleCtx>);
@@ -68,22 +68,13 @@ impl Ctx {
         self.flags() & no_waiting != 0
     }
 
-    /// Whether the user of the client that called may run a command, its name first, with those keys. Not to be asked
-    /// where `denies_blocking`: a command that another module calls may have no user.
-    pub fn may_call(&self, command: &[&[u8]]) -> bool {
-        let texts: Vec<_> = command.iter().map(|word| Text::new(word)).collect();
-        let mut argv: Vec<_> = texts.iter().map(Text::raw).collect();
-        // SAFETY: the context is that of a client, which has a user; the strings live through the call; the user is freed
-        // once, here.
+    /// The id of the connection that called; `None` if another module did, by RedisModule_Call.
+    pub(super) fn connection(&self) -> Option<u64> {
+        // SAFETY: the context is live; with null the server only says whether it has a connection of that id.
         unsafe {
-            let name = Text::owned(api!(RedisModule_GetCurrentUserName(self.raw())));
-            let user = api!(RedisModule_GetModuleUserFromUserName(name.raw()));
-            if user.is_null() {
-                return false;
-            }
-            let may = api!(RedisModule_ACLCheckCommandPermissions(user, argv.as_mut_ptr(), argv.len() as i32));
-            api!(RedisModule_FreeModuleUser(user));
-            may == raw::REDISMODULE_OK as i32
+            let id = api!(RedisModule_GetClientId(self.raw()));
+            let found = api!(RedisModule_GetClientInfoById(null_mut(), id)) == raw::REDISMODULE_OK as i32;
+            found.then_some(id)
         }
     }
 

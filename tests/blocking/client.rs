@@ -1,7 +1,7 @@
 //! One client on a socket of its own, which sends and reads when the test says so: it can wait for a job without a
 //! thread, send several commands at once, and go away in every manner.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 
@@ -221,4 +221,28 @@ pub fn pack(command: &[Vec<u8>]) -> Vec<u8> {
         packed.extend(b"\r\n");
     }
     packed
+}
+
+/// Connections that only send: each one claim.
+pub struct FewClients(Vec<TcpStream>);
+
+impl FewClients {
+    /// They are there when this comes back, and the server has what it keeps for each.
+    pub fn new(server: &Server, count: usize) -> FewClients {
+        let connect = |_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("the server listens");
+            stream.write_all(b"PING\r\n").expect("the socket takes it");
+            let mut pong = [0; 7];
+            stream.read_exact(&mut pong).expect("the server answers");
+            stream
+        };
+        FewClients((0..count).map(connect).collect())
+    }
+
+    /// Has each send the command of its place.
+    pub fn send(&self, command: impl Fn(usize) -> Vec<Vec<u8>>) {
+        for (place, mut stream) in self.0.iter().enumerate() {
+            stream.write_all(&pack(&command(place))).expect("the socket takes it");
+        }
+    }
 }

@@ -38,7 +38,7 @@ fn ten_thousand_waiters_that_all_leave() {
     // The server needs its share too, and the other tests of this program theirs.
     let count = raise_descriptors().saturating_sub(1000).min(10_000);
     eprintln!("{count} waiters");
-    let server = Server::builder().line("maxclients 10100").start();
+    let server = Server::builder().line("maxclients 10100").set("max-waiting-memory", "512mb").start();
     let mut q = server.queue("q");
     q.unwatched();
     // Whatever is made once is made before the measure.

@@ -127,6 +127,64 @@ fn rotate_gives_waiters_their_turns_too() {
     scene.end();
 }
 
+/// Fails unless each of the queues was served at least so often.
+#[track_caller]
+fn assert_fair(turns: &[String], names: &[&str], least: usize) {
+    for name in names {
+        let count = turns.iter().filter(|turn| turn == name).count();
+        assert!(count >= least, "{name} was served {count} times of {}", turns.len());
+    }
+}
+
+#[test]
+fn rotate_passes_over_no_queue_whatever_lists_the_callers_name() {
+    let scene = Scene::new();
+    let mut client = Client::new(&scene);
+    fill(&scene, &["a", "b", "c", "d"], 200);
+    let lists = [
+        &[args![2, "a", "c", "ORDER", "rotate"], args![3, "a", "b", "c", "ORDER", "rotate"]][..],
+        &[args![3, "c", "b", "a", "ORDER", "rotate"], args![2, "c", "a", "ORDER", "rotate"]],
+        &[args![2, "a", "b", "ORDER", "rotate"], args![2, "b", "c", "ORDER", "rotate"]],
+        &[
+            args![2, "c", "b", "ORDER", "rotate"],
+            args![3, "c", "a", "b", "ORDER", "rotate"],
+            args![1, "a", "ORDER", "rotate"],
+        ],
+    ];
+    for lists in lists {
+        let turns: Vec<String> = (0..60).flat_map(|i| from(&mut client, lists[i % lists.len()].clone())).collect();
+        assert_fair(&turns, &["a", "b", "c"], 14);
+    }
+    // Who has not been served for longest is next, and among those who never were it is the order of the names.
+    assert_eq!(from(&mut client, args![4, "a", "b", "c", "d", "ORDER", "rotate"]), ["d"]);
+    let names = args![4, "d", "c", "b", "a", "ORDER", "rotate"];
+    let turns: Vec<String> = (0..8).flat_map(|_| from(&mut client, names.clone())).collect();
+    assert_eq!(turns[..4], turns[4..]);
+    assert_fair(&turns, &["a", "b", "c", "d"], 2);
+    scene.end();
+}
+
+#[test]
+fn rotate_passes_over_no_queue_of_waiters_with_different_lists() {
+    let scene = Scene::new();
+    let lists = [args![2, "a", "c", "ORDER", "rotate"], args![3, "a", "b", "c", "ORDER", "rotate"]];
+    let (mut client, mut pusher) = (Client::new(&scene), Client::new(&scene));
+    let names = ["a", "b", "c"];
+    let mut turns = Vec::new();
+    for i in 0..30 {
+        client.wait_for_job(&scene, args!["DQ.MCLAIM", lists[i % 2], "BLOCK", 0]);
+        // One step, so that all three have a job when the waiter is served.
+        let pushes = names.map(|name| args!["DQ.PUSH", name, "x"]);
+        pusher.call_all(&[&[args!["MULTI"]], &pushes[..], &[args!["EXEC"]]].concat());
+        turns.push(client.queued_jobs().remove(0).0);
+        for name in names {
+            pusher.call(args!["DQ.PURGE", name, "STATE", "ready"]);
+        }
+    }
+    assert_fair(&turns, &names, 7);
+    scene.end();
+}
+
 #[test]
 fn a_waiter_is_served_by_any_of_its_queues() {
     let scene = Scene::new();

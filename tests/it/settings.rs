@@ -8,7 +8,7 @@ use crate::common::*;
 use crate::{args, ok};
 
 /// Name, default, a good value, and values that are refused.
-const SETTINGS: [(&str, &str, &str, &[&str]); 23] = [
+const SETTINGS: [(&str, &str, &str, &[&str]); 24] = [
     ("lease", "30s", "10s", &["0", "-1", "1.5", "", "x"]),
     ("max-lease", "12h", "1h", &["0", "-1", "1w", ""]),
     ("max-retries", "300", "5", &["-1", "1.5", "5s", ""]),
@@ -30,6 +30,7 @@ const SETTINGS: [(&str, &str, &str, &[&str]); 23] = [
     ("id-keep", "5m", "1h", &["-1", "x", ""]),
     ("takeover-grace", "5s", "0", &["-1", "x", ""]),
     ("idle-queue-ttl", "1d", "1h", &["-1", "x", ""]),
+    ("max-waiting-memory", "auto", "10mb", &["0", "-1", "x", ""]),
     ("clock-step", "slew", "follow", &["", "jump", "yes"]),
     ("enabled", "yes", "no", &["", "maybe", "2"]),
 ];
@@ -96,6 +97,8 @@ fn units_and_words_come_in_any_case() {
         ("lease", "250ms", "250"),
         ("max-payload", "2MB", "2097152"),
         ("max-payload", "3kb", "3072"),
+        ("max-waiting-memory", "64MB", "67108864"),
+        ("max-waiting-memory", "AUTO", "auto"),
         ("stale-policy", "DROP", "drop"),
         ("clock-step", "Follow", "follow"),
         ("enabled", "YES", "yes"),
