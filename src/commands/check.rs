@@ -18,7 +18,7 @@
 //! | `due-and-leased` | a job in two places | the lease holds, and the job is due again when it ends |
 //! | `dead-without-time` | a dead letter that no list shows | it died now |
 //! | `time-without-dead` | the time of a dead letter that is gone | the time goes |
-//! | `bad-score` | a score that is no whole number of ms | a fraction is rounded up; what is no time becomes now: the job is due, the lease ends, the letter died |
+//! | `bad-score` | a score that is no whole number of ms from 0 to 2⁴³ (the year 2248), in an index or in the IDs that are taken | a fraction is rounded up; what is no time becomes now: the job is due, the lease ends, the letter died, the ID is taken for `id-keep` more |
 //! | `bad-record`, `bad-letter` | bytes that cannot be read | nothing: mend them by hand, or take them out by [DQ.CANCEL](cancel.md) |
 //!
 //! A queue of more than 1,000 entries is looked over in slices of about 1 ms, while the caller waits and the server serves

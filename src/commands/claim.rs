@@ -75,13 +75,13 @@
 //! 1) "8yTJw0W6G80"
 //! 2) "8yTJw0W6G81"
 //! 127.0.0.1:6380> DQ.CLAIM calls COUNT 10 LEASE 1m
-//! 1) 1) "8yTJw0W6G80:1.k3f"
+//! 1) 1) "8yTJw0W6G80:1.Zt4"
 //!    2) "one"
 //!    3) "8yTJw0W6G80"
 //!    4) (integer) 1
 //!    5) (integer) 60000
 //!    6) (integer) 3
-//! 2) 1) "8yTJw0W6G81:1.k3f"
+//! 2) 1) "8yTJw0W6G81:1.Zt4"
 //!    2) "two"
 //!    3) "8yTJw0W6G81"
 //!    4) (integer) 1

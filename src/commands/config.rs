@@ -49,6 +49,7 @@
 //! | error | what was wrong |
 //! | --- | --- |
 //! | `READONLY` | this is a replica; GET is refused there, too. HGETALL of the queue's name shows what it has of its own |
+//! | `OOM` | SET: the server is at `maxmemory`, and the queue would be new |
 //! | `ERR` | no such field, a field that is named twice, or a value out of its range; the text names the range |
 //!
 //! and [those of every command](README.md#errors). An error changed nothing: no field is set.
@@ -135,10 +136,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             reply_rows(ctx, &rows);
         }
         Action::Set(values) => {
-            engine::change(ctx, &name, Reach::ALL, |queue| {
-                queue.set_rules(&values);
-                Ok(())
-            })?;
+            engine::change(ctx, &name, Reach::ALL, |queue| queue.set_rules(&values))?;
             ctx.reply_ok();
         }
         Action::Reset(fields) => {

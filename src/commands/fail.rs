@@ -11,7 +11,7 @@
 //!
 //! | option | range | |
 //! | --- | --- | --- |
-//! | `ERROR text` | cut at `max-error` (64 KiB), never refused | what went wrong |
+//! | `ERROR text` | cut at `max-error` (64 KiB), never refused; [shorter at `maxmemory`](../operations.md#when-memory-is-full) | what went wrong |
 //! | `STACK text` | the same | the stack of it |
 //!
 //! A receipt whose lease ran out, but whose job nobody has claimed since, acts as in time; where the job has become a dead

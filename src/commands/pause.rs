@@ -12,7 +12,8 @@
 //!
 //! # Errors
 //!
-//! [Those of every command](README.md#errors). An error changed nothing.
+//! `OOM` if the server is at `maxmemory` and the queue would be new; and [those of every command](README.md#errors). An
+//! error changed nothing.
 //!
 //! # Examples
 //!
@@ -59,10 +60,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let name = only_queue(args.bytes()).map_err(String::from)?;
-    engine::change(ctx, &name, Reach::ALL, |queue| {
-        queue.pause();
-        Ok(())
-    })?;
+    engine::change(ctx, &name, Reach::ALL, |queue| queue.pause())?;
     ctx.reply_ok();
     Ok(())
 }

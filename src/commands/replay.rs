@@ -97,21 +97,21 @@
 //! 1) "8yTK19t86Iy"
 //! 2) "8yTK19t86Iz"
 //! 127.0.0.1:6380> DQ.CLAIM bills COUNT 2
-//! 1) 1) "8yTK19t86Iy:1.k3f"
+//! 1) 1) "8yTK19t86Iy:1.p7Q"
 //!    2) "may"
 //!    3) "8yTK19t86Iy"
 //!    4) (integer) 1
 //!    5) (integer) 30000
 //!    6) (integer) 300
-//! 2) 1) "8yTK19t86Iz:1.k3f"
+//! 2) 1) "8yTK19t86Iz:1.p7Q"
 //!    2) "june"
 //!    3) "8yTK19t86Iz"
 //!    4) (integer) 1
 //!    5) (integer) 30000
 //!    6) (integer) 300
-//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iy:1.k3f
+//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iy:1.p7Q
 //! OK
-//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iz:1.k3f
+//! 127.0.0.1:6380> DQ.FAIL bills 8yTK19t86Iz:1.p7Q
 //! OK
 //! 127.0.0.1:6380> DQ.REPLAY bills REASON failed SPREAD 10m ALL
 //! (integer) 2

@@ -11,7 +11,7 @@
 //! | option | range | default | |
 //! | --- | --- | --- | --- |
 //! | `DELAY ms` | 0 to `max-delay` (7 d) | the backoff | when the job is due again |
-//! | `ERROR text` | cut at `max-error` (64 KiB), never refused | | what went wrong; it replaces that of the failure before |
+//! | `ERROR text` | cut at `max-error` (64 KiB), never refused; [shorter at `maxmemory`](../operations.md#when-memory-is-full) | | what went wrong; it replaces that of the failure before |
 //! | `STACK text` | the same | | the stack of it |
 //!
 //! The backoff is 1 s after the first failure, then 2 s, 4 s, 8 s … up to 5 minutes: `min(cap, base · 2^(failures − 1))`, by

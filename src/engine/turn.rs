@@ -272,6 +272,7 @@ impl Node {
         if job.now < grace_until {
             return Some(grace_until);
         }
+        queue.look_at_header_again();
         let steps = [self.purge(job, queue, slice), queue.sweep_ids(slice), queue.trim_dead(slice)];
         if steps.contains(&Progress::More) {
             return Some(job.now);

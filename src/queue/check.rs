@@ -1,7 +1,7 @@
 //! The invariants of a queue, looked over entry by entry.
 //!
 //! An id in `jobs` is in exactly one of `due` and `leased`; an id in either is in `jobs`; `dead` and `dead:at` hold
-//! the same ids; every score is a whole number of ms; every record can be read.
+//! the same ids; every score, also in `ids`, is a whole number of ms up to [`MAX_TIME`]; every record can be read.
 
 use super::{Progress, Queue, Slice};
 use crate::core::record::{Job, Letter};
@@ -10,6 +10,11 @@ use std::collections::BTreeMap;
 
 /// Problems that one walk tells at most.
 const MOST_PROBLEMS: usize = 1000;
+
+/// The latest time that a score can mean, in ms: in the year 2248. That is later than any clock, the ids of the server
+/// (to 2109) and `max-delay` (10 years) together reach, and earlier than a time that somebody wrote in µs. A bound that
+/// goes by the clock would condemn every delayed job when the clock is set back far enough.
+const MAX_TIME: u64 = 1 << 43;
 
 /// What is wrong with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +54,7 @@ pub(super) enum Part {
     Jobs,
     DeadAt,
     Dead,
+    Ids,
 }
 
 impl Part {
@@ -58,7 +64,8 @@ impl Part {
             Part::Leased => Some(Part::Jobs),
             Part::Jobs => Some(Part::DeadAt),
             Part::DeadAt => Some(Part::Dead),
-            Part::Dead => None,
+            Part::Dead => Some(Part::Ids),
+            Part::Ids => None,
         }
     }
 }
@@ -117,6 +124,7 @@ impl CheckWalk {
             Part::Jobs => self.scan.step(&mut queue.jobs, &mut note),
             Part::DeadAt => self.scan.step(&mut queue.dead_at, &mut note),
             Part::Dead => self.scan.step(&mut queue.dead, &mut note),
+            Part::Ids => self.scan.step(&mut queue.ids, &mut note),
         };
         for (id, readable) in met {
             slice.spend(0);
@@ -137,7 +145,7 @@ impl Part {
         match self {
             Part::Jobs => Problem::BadRecord,
             Part::Dead => Problem::BadLetter,
-            Part::Due | Part::Leased | Part::DeadAt => Problem::BadScore,
+            Part::Due | Part::Leased | Part::DeadAt | Part::Ids => Problem::BadScore,
         }
     }
 }
@@ -146,7 +154,7 @@ fn is_readable(part: Part, value: &[u8]) -> bool {
     match part {
         Part::Jobs => Job::decode(value).is_ok(),
         Part::Dead => Letter::decode(value).is_ok(),
-        Part::Due | Part::Leased | Part::DeadAt => is_whole_ms(value),
+        Part::Due | Part::Leased | Part::DeadAt | Part::Ids => is_whole_ms(value),
     }
 }
 
@@ -156,11 +164,14 @@ fn is_whole_ms(score: &[u8]) -> bool {
 }
 
 pub(super) fn is_time(score: f64) -> bool {
-    score >= 0.0 && score.is_finite()
+    (0.0..=MAX_TIME as f64).contains(&score)
 }
 
 impl Queue<'_> {
     fn misplaced(&mut self, part: Part, id: &Text) -> Option<Problem> {
+        if part == Part::Ids {
+            return None;
+        }
         let (due, leased) = (self.due.score(id).is_some(), self.leased.score(id).is_some());
         match part {
             Part::Due if due && !self.jobs.has(id) => Some(Problem::DueWithoutJob),

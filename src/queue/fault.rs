@@ -24,6 +24,8 @@ pub enum Fault {
     CannotWait,
     /// DROP without FORCE of a queue whose jobs are in workers' hands.
     Leased { jobs: u64 },
+    /// The queue would be new, and the server is over `maxmemory`.
+    OutOfMemory,
     /// The server's own answer to a write.
     Refused(String),
     /// This node acts no more, or the queue's keys are others.
@@ -49,6 +51,7 @@ impl fmt::Display for Fault {
             Fault::Leased { jobs } => {
                 write!(f, "ERR {jobs} jobs of the queue are leased; FORCE drops them all the same")
             }
+            Fault::OutOfMemory => f.write_str("OOM the queue would be new, and used memory > 'maxmemory'"),
             Fault::Refused(answer) => f.write_str(answer),
             Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
             Fault::CannotWait => {

@@ -5,9 +5,13 @@ use super::{Fault, Queue, Rules};
 use crate::core::life::{self, Place};
 use crate::core::receipt::Receipt;
 use crate::core::record::{Job, Letter, Reason};
-use crate::redis::Text;
+use crate::redis::{Ctx, Text};
 use crate::settings::MAX_ERROR;
 use smallvec::SmallVec;
+
+/// How much of an error is kept while the server is over `maxmemory`, in bytes, and nothing of a stack: RETRY and FAIL are
+/// never refused, and must not be a way to use still more memory.
+const ERROR_WITHOUT_MEMORY: usize = 256;
 
 /// What a worker says of a failure; cut at `max-error`, never refused.
 #[derive(Clone, Copy, Default)]
@@ -17,8 +21,15 @@ pub struct FailNote<'a> {
 }
 
 impl<'a> FailNote<'a> {
-    pub(super) fn write_to(&self, job: &mut Job<'a>, rules: &Rules) {
-        life::set_error(job, self.error, self.stack, rules.size(&MAX_ERROR));
+    pub(super) fn write_to(&self, job: &mut Job<'a>, rules: &Rules, ctx: &Ctx) {
+        let max = rules.size(&MAX_ERROR);
+        let bytes = self.error.map_or(0, <[u8]>::len) + self.stack.map_or(0, <[u8]>::len);
+        if bytes > ERROR_WITHOUT_MEMORY && ctx.is_out_of_memory() {
+            let max = if max == 0 { ERROR_WITHOUT_MEMORY } else { max.min(ERROR_WITHOUT_MEMORY) };
+            life::set_error(job, self.error, None, max);
+        } else {
+            life::set_error(job, self.error, self.stack, max);
+        }
     }
 }
 
@@ -62,14 +73,14 @@ impl Queue<'_> {
             Some(Located::Live { id, record, standing }) => {
                 let mut job = decoded(&record)?;
                 life::bury(&mut job, standing);
-                note.write_to(&mut job, &self.rules());
+                note.write_to(&mut job, &self.rules(), self.ctx);
                 self.bury(&id, Reason::Failed, &job);
             }
             Some(Located::Letter { id, letter }) => {
                 let mut letter = Letter::decode(letter.as_bytes()).map_err(|_| Fault::Stale)?;
                 letter.reason = Reason::Failed;
                 letter.job.late = false;
-                note.write_to(&mut letter.job, &self.rules());
+                note.write_to(&mut letter.job, &self.rules(), self.ctx);
                 self.rewrite_letter(&id, &letter);
             }
         }

@@ -2,8 +2,9 @@
 
 use super::rules::Rules;
 use super::state::Header;
-use super::Queue;
+use super::{Fault, Queue};
 use crate::redis::Text;
+use crate::settings::MAX_LEASED;
 
 /// The field that marks a HASH as a queue's header; its value is the version of the layout.
 pub(super) const MARK: &[u8] = b"dq";
@@ -19,7 +20,7 @@ impl Queue<'_> {
     }
 
     pub(super) fn header_is_known(&self) -> bool {
-        self.state.header_is_known(self.cluster)
+        self.remembers_header && self.state.header_holds.get()
     }
 
     /// Makes the header where there is none: as it was last known where the queue has jobs, else a fresh one.
@@ -63,6 +64,20 @@ impl Queue<'_> {
         }
     }
 
+    /// Looks at the header again, which another hand may have written to. If that lets jobs be claimed, those who wait
+    /// are looked at.
+    pub fn look_at_header_again(&mut self) {
+        let was_paused = self.is_paused();
+        let max_leased = self.rules().get(&MAX_LEASED);
+        self.learn_header();
+        if was_paused && !self.is_paused() {
+            self.state.resumed_at.set(self.now());
+        }
+        if was_paused != self.is_paused() || max_leased != self.rules().get(&MAX_LEASED) {
+            self.first_due = Some(self.now());
+        }
+    }
+
     fn now_text(&self) -> Text {
         Text::of_integer(i64::try_from(self.now()).unwrap_or(i64::MAX))
     }
@@ -75,14 +90,24 @@ impl Queue<'_> {
         self.state.header.borrow().paused.is_some() && (self.header_is_known() || self.jobs.exists())
     }
 
+    /// Refuses to make a new queue while the server is over `maxmemory`, for commands that the server lets through then.
+    pub(super) fn check_memory(&mut self) -> Result<(), Fault> {
+        if !self.exists() && self.ctx.is_out_of_memory() {
+            return Err(Fault::OutOfMemory);
+        }
+        Ok(())
+    }
+
     /// PAUSE: makes the header where there is none.
-    pub fn pause(&mut self) {
+    pub fn pause(&mut self) -> Result<(), Fault> {
+        self.check_memory()?;
         self.make_header();
         if !self.is_paused() {
             let now = self.now_text();
             self.header.put(&self.state.keys.paused, now);
             self.learn_header();
         }
+        Ok(())
     }
 
     /// RESUME: what is due can be claimed again, and the time in which it could not does not make it stale.

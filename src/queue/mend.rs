@@ -5,6 +5,7 @@ use super::finish::decoded;
 use super::{Queue, Slice};
 use crate::core::life;
 use crate::redis::Text;
+use crate::settings::ID_KEEP;
 
 impl Queue<'_> {
     /// Mends one problem of an entry of `part`; `false` where it stays as it is: bytes that cannot be read are nobody's
@@ -55,18 +56,22 @@ impl Queue<'_> {
         true
     }
 
-    /// A fraction becomes the whole ms behind it, and what is no time becomes now: a job is due, a lease ends.
+    /// A fraction becomes the whole ms behind it. What is no time becomes now: a job is due, a lease ends; and an id is
+    /// taken for `id-keep` from now.
     fn mend_score(&mut self, part: Part, id: &Text) -> bool {
-        let now = self.now();
+        let (now, keep) = (self.now(), self.rules().get(&ID_KEEP));
         let index = match part {
             Part::Due => &mut self.due,
             Part::Leased => &mut self.leased,
             Part::DeadAt => &mut self.dead_at,
+            Part::Ids => &mut self.ids,
             Part::Jobs | Part::Dead => return false,
         };
         let Some(score) = index.raw_score(id) else { return true };
         let (was_at, at) = if is_time(score) { (score.floor() as u64, score.ceil() as u64) } else { (now, now) };
         match part {
+            Part::Ids if is_time(score) => self.ids.put(id, at),
+            Part::Ids => self.ids.put(id, now.saturating_add(keep)),
             Part::Due => self.set_due(id, at),
             Part::Leased => {
                 let is_own = self.state.tenure.is_own(id.as_bytes(), was_at);

@@ -78,6 +78,8 @@ pub struct Queue<'a> {
     /// Queue time of the step, in µs.
     now_us: u64,
     cluster: bool,
+    /// Whether the header is there and says what is remembered of it, so that this step need not look.
+    remembers_header: bool,
     header: HashKey<'a>,
     due: ZsetKey<'a>,
     leased: ZsetKey<'a>,
@@ -93,7 +95,7 @@ impl<'a> Queue<'a> {
     /// Opens the queue to change what is in `reach`, or refuses it as it stands: a key of another type, a key that is on
     /// its way.
     pub fn open(scene: Scene<'a>, state: &'a State, reach: Reach) -> Result<Queue<'a>, Fault> {
-        let mut queue = Queue::new(scene, state, Purpose::Change).checked(reach)?;
+        let mut queue = Queue::new(scene, state, Purpose::Change).remembering(reach).checked(reach)?;
         if reach.has_leases() && state.tenure.is_to_begin() {
             state.tenure.begin(queue.last_lease_end());
         }
@@ -105,7 +107,7 @@ impl<'a> Queue<'a> {
 
     /// As `open`, for a step that changes nothing.
     pub fn look(scene: Scene<'a>, state: &'a State) -> Result<Queue<'a>, Fault> {
-        let mut queue = Queue::new(scene, state, Purpose::Look).checked(Reach::ALL)?;
+        let mut queue = Queue::new(scene, state, Purpose::Look).remembering(Reach::ALL).checked(Reach::ALL)?;
         if !queue.header_is_known() {
             queue.read_header();
         }
@@ -114,10 +116,10 @@ impl<'a> Queue<'a> {
 
     /// The rules of a queue that nothing else is done with yet; the server's where its header is not one.
     pub fn rules_of(scene: Scene<'a>, state: &'a State) -> Rules {
-        if state.header_is_known(scene.cluster) {
+        let mut queue = Queue::new(scene, state, Purpose::Change).remembering(Reach::RULES);
+        if queue.header_is_known() {
             return state.header.borrow().rules.clone();
         }
-        let mut queue = Queue::new(scene, state, Purpose::Change);
         if queue.check(Reach::RULES).is_ok() {
             queue.read_header();
         }
@@ -131,6 +133,7 @@ impl<'a> Queue<'a> {
             state,
             now_us,
             cluster,
+            remembers_header: false,
             header: HashKey::new(ctx, &keys.header, purpose),
             due: ZsetKey::new(ctx, &keys.due, purpose),
             leased: ZsetKey::new(ctx, &keys.leased, purpose),
@@ -141,6 +144,15 @@ impl<'a> Queue<'a> {
             first_lease_end: None,
             first_due: None,
         }
+    }
+
+    /// Goes by what is remembered of the header, if the step goes by the header at all and the memory holds. It does not
+    /// in a cluster, whose slots leave and come back without a word, nor in MULTI and scripts, where an HSET may have come
+    /// just before.
+    fn remembering(mut self, reach: Reach) -> Queue<'a> {
+        let holds = reach.has_header() && !self.cluster && self.state.header_holds.get();
+        self.remembers_header = holds && !self.ctx.is_in_transaction();
+        self
     }
 
     fn checked(mut self, reach: Reach) -> Result<Queue<'a>, Fault> {

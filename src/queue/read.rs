@@ -133,6 +133,6 @@ impl Queue<'_> {
 
     /// How many entries a walk over the whole queue meets.
     pub fn entries(&mut self) -> usize {
-        self.due.len() + self.leased.len() + self.jobs.len() + self.dead.len() + self.dead_at.len()
+        self.due.len() + self.leased.len() + self.jobs.len() + self.dead.len() + self.dead_at.len() + self.ids.len()
     }
 }

@@ -27,7 +27,7 @@ impl Queue<'_> {
     ) -> Result<Retried, Fault> {
         let (id, record, standing) = self.locate_job(receipt).ok_or(Fault::Stale)?;
         let mut job = decoded(&record)?;
-        note.write_to(&mut job, &self.rules());
+        note.write_to(&mut job, &self.rules(), self.ctx);
         let policy = policy_of(&job, &self.rules());
         match life::fail_again(&mut job, standing, &policy, delay, random) {
             Next::Due { in_ms } => {

@@ -1,6 +1,6 @@
 //! The settings of one queue: its own, which its header holds, and else the server's at the moment of use.
 
-use super::Queue;
+use super::{Fault, Queue};
 use crate::redis::Text;
 use crate::settings::{Setting, MAX_LEASED, OF_QUEUES};
 use std::rc::Rc;
@@ -99,7 +99,8 @@ impl Queue<'_> {
     }
 
     /// Gives the queue values of its own; makes the header where there is none.
-    pub fn set_rules(&mut self, values: &[(&'static Setting, u64)]) {
+    pub fn set_rules(&mut self, values: &[(&'static Setting, u64)]) -> Result<(), Fault> {
+        self.check_memory()?;
         self.make_header();
         let before = self.rules();
         for (setting, value) in values {
@@ -109,6 +110,7 @@ impl Queue<'_> {
             }
         }
         self.learn_rules(&before);
+        Ok(())
     }
 
     /// Lets the server's values count again; says how many the queue had of its own.

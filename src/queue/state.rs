@@ -113,12 +113,6 @@ impl State {
         }
     }
 
-    /// Whether the header is there and says what is remembered of it, so that nobody has to look. A slot of a cluster can
-    /// leave and come back without a word.
-    pub fn header_is_known(&self, cluster: bool) -> bool {
-        !cluster && self.header_holds.get()
-    }
-
     /// Others may change the keys from now on, or did.
     pub fn forget_what_may_change(&self) {
         self.header_holds.set(false);

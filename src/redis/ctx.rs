@@ -68,6 +68,16 @@ impl Ctx {
         self.flags() & no_waiting != 0
     }
 
+    /// Whether the server uses more memory than `maxmemory` allows now. Asking costs as much as a small command.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_OOM != 0
+    }
+
+    /// Whether the command runs within MULTI or a script, so that others may have run just before it.
+    pub fn is_in_transaction(&self) -> bool {
+        self.flags() & (raw::REDISMODULE_CTX_FLAGS_MULTI | raw::REDISMODULE_CTX_FLAGS_LUA) != 0
+    }
+
     /// The id of the connection that called; `None` if another module did, by RedisModule_Call.
     pub(super) fn connection(&self) -> Option<u64> {
         // SAFETY: the context is live; with null the server only says whether it has a connection of that id.

@@ -682,3 +682,35 @@ fn grace_after_refused_writes_where_somebody_waits() {
 fn grace_after_paused_writes_where_somebody_waits() {
     grace_where_nothing_is_due(true, &["CLIENT", "PAUSE", "100000", "WRITE"], &["CLIENT", "UNPAUSE"]);
 }
+
+/// Writes that are refused for a moment again and again, sooner than the grace after the last time is over, do not keep
+/// the lease of a worker that died.
+#[test]
+fn a_chain_of_graces_ends() {
+    let server = grace().start();
+    let jobs = three_held(&server, 500);
+    let mut q = server.queue("q");
+    q.unwatched();
+    let leased = q.key("leased");
+    let begun = Instant::now();
+    let mut closed = Duration::ZERO;
+    while q.raw::<i64>(args!["ZCARD", &leased]) == 3 {
+        let refused = Instant::now();
+        server.run(&REFUSE);
+        wait_for("the module to see it", || server.info("dq", "dq_takes_writes") == "0");
+        server.run(&ACCEPT);
+        wait_for("the module to see that, too", || server.info("dq", "dq_takes_writes") == "1");
+        closed += refused.elapsed();
+        // Half a grace, or until a lease ends.
+        let accepted = Instant::now();
+        while accepted.elapsed() < GRACE / 2 && q.raw::<i64>(args!["ZCARD", &leased]) == 3 {
+            std::thread::sleep(PAUSE);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the graces do not end");
+    }
+    let open = begun.elapsed() - closed;
+    assert!(open <= 2 * GRACE + Duration::from_secs(1), "{open:?} of open time");
+    assert!(open >= GRACE, "each worker has at least one grace, and not {open:?}");
+    q.wait_lapse(&jobs[0].id);
+    q.check_clean();
+}

@@ -816,11 +816,93 @@ fn case_12_at_maxmemory_only_what_makes_jobs_is_refused() {
             assert!(!worker.claim_with(args!["BLOCK", "20s"]).is_empty());
         }
         for words in [args!["PAUSE"], args!["RESUME"], args!["CHECK", "REPAIR"]] {
-            let name = String::from_utf8_lossy(&words[0]).into_owned();
-            q.ok(&name, words[1..].to_vec());
+            let what = String::from_utf8_lossy(&words[0]).into_owned();
+            if (what.as_str(), name) == ("PAUSE", "DROP") {
+                // It would make the queue anew.
+                assert_error(&q.err(&what, words[1..].to_vec()), "OOM", &["queue"]);
+            } else {
+                q.ok(&what, words[1..].to_vec());
+            }
         }
         server.run(&["CONFIG", "SET", "maxmemory", "0"]);
     }
+}
+
+/// What is never refused must not be a way to use still more memory.
+#[test]
+fn case_12_at_maxmemory_little_is_kept_of_what_workers_say() {
+    const LONG: usize = 64 * 1024;
+    const KEPT: usize = 256;
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.push_many(50, &[]);
+    let jobs = q.claim_n(50);
+    let used = || server.info("memory", "used_memory").parse::<usize>().expect("a number");
+    server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+    let before = used();
+    let (error, stack) = (vec![b'e'; LONG], vec![b's'; LONG]);
+    for (place, job) in jobs[..40].iter().enumerate() {
+        if place % 2 == 0 {
+            ok!(q, "RETRY", &job.receipt, "DELAY", "1h", "ERROR", &error, "STACK", &stack);
+        } else {
+            ok!(q, "FAIL", &job.receipt, "ERROR", &error, "STACK", &stack);
+        }
+    }
+    let more = used().saturating_sub(before);
+    assert!(more < 40 * LONG / 2, "{more} bytes more");
+    let short = Some(error[..KEPT].to_vec());
+    let record = q.record(&jobs[0].id);
+    assert_eq!((record.error, record.stack), (short.clone(), None));
+    let letter = q.letter(&jobs[1].id).1;
+    assert_eq!((letter.error, letter.stack), (short.clone(), None));
+    // Of a stack alone nothing is kept, and no character is cut in two; what is short is kept whole.
+    ok!(q, "FAIL", &jobs[40].receipt, "STACK", &stack);
+    let letter = q.letter(&jobs[40].id).1;
+    assert_eq!((letter.error, letter.stack), (None, None));
+    ok!(q, "FAIL", &jobs[41].receipt, "ERROR", format!("x{}", "\u{df}".repeat(LONG)));
+    assert_eq!(q.letter(&jobs[41].id).1.error, Some(format!("x{}", "\u{df}".repeat(127)).into_bytes()));
+    ok!(q, "FAIL", &jobs[42].receipt, "ERROR", &error[..200], "STACK", &stack[..56]);
+    let letter = q.letter(&jobs[42].id).1;
+    assert_eq!((letter.error, letter.stack), (Some(error[..200].to_vec()), Some(stack[..56].to_vec())));
+    // A lower max-error still counts, and one without limit is none.
+    for (max, kept) in [("100", 100), ("0", KEPT)] {
+        server.set("max-error", max);
+        let job = &jobs[if kept == 100 { 43 } else { 44 }];
+        ok!(q, "FAIL", &job.receipt, "ERROR", &error, "STACK", &stack);
+        assert_eq!(q.letter(&job.id).1.error, Some(error[..kept].to_vec()));
+    }
+    // Also of a late FAIL, which writes over the letter.
+    server.set("max-lapses", "1");
+    assert_eq!(q.extend(1, &jobs[45].receipt), 1);
+    q.wait_lapse(&jobs[45].id);
+    ok!(q, "FAIL", &jobs[45].receipt, "ERROR", &error, "STACK", &stack);
+    let letter = q.letter(&jobs[45].id).1;
+    assert_eq!((letter.error, letter.stack), (short, None));
+    // With room all is kept.
+    server.run(&["CONFIG", "SET", "maxmemory", "0"]);
+    ok!(q, "FAIL", &jobs[46].receipt, "ERROR", &error, "STACK", &stack);
+    let letter = q.letter(&jobs[46].id).1;
+    assert_eq!((letter.error, letter.stack), (Some(error), Some(stack)));
+}
+
+#[test]
+fn case_12_at_maxmemory_no_queue_is_made() {
+    let server = Server::start();
+    let mut q = server.queue("there");
+    q.push("x");
+    server.run(&["CONFIG", "SET", "maxmemory", "1"]);
+    let mut new = server.queue("new");
+    assert_error(&err!(new, "PAUSE"), "OOM", &["queue"]);
+    assert_error(&err!(new, "CONFIG", "SET", "lease", "7s"), "OOM", &["queue"]);
+    for (name, words) in [("RESUME", args![]), ("CONFIG", args!["RESET", "lease"]), ("CLAIM", args![])] {
+        let before = server.dump();
+        new.ok(name, words);
+        assert_eq!(server.dump(), before, "{name}");
+    }
+    // One that is there can be seen to.
+    ok!(q, "CONFIG", "SET", "max-length", 5);
+    ok!(q, "PAUSE");
+    ok!(q, "RESUME");
 }
 
 #[test]

@@ -345,3 +345,54 @@ fn it_works_at_maxmemory_and_in_multi() {
     assert_eq!(done, "OK");
     assert_error(&err!(q, "PUSH", "z"), "DQFULL", &["2"]);
 }
+
+/// What another hand writes into the header counts at once for what follows in the same MULTI or script.
+#[test]
+fn a_header_written_in_multi_or_a_script_counts_for_what_follows() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    q.push("x");
+    assert_eq!(q.claim_with(args!["LEASE", "1ms"]).len(), 1);
+    q.wait_stat("ready", 1);
+    let in_multi = |q: &mut Queue, commands: &[Vec<Vec<u8>>]| {
+        q.raw::<()>(args!["MULTI"]);
+        commands.iter().for_each(|command| q.raw::<()>(command.clone()));
+        q.raw::<Vec<redis::Value>>(args!["EXEC"])
+    };
+    let claimed = |replies: &[redis::Value]| list(replies.last().expect("the claim answers")).len();
+    let pause = [args!["HSET", "q", "paused", 1], args!["DQ.CLAIM", "q"]];
+    assert_eq!(claimed(&in_multi(&mut q, &pause)), 0);
+    assert!(q.claim_with(args![]).is_empty(), "and it goes on to count");
+    let lift = [args!["HDEL", "q", "paused"], args!["DQ.CLAIM", "q"]];
+    assert_eq!(claimed(&in_multi(&mut q, &lift)), 1);
+    // Between two commands of DQ, too.
+    let between = [args!["DQ.PUSH", "q", "a"], args!["HSET", "q", "paused", 1], args!["DQ.CLAIM", "q"]];
+    assert_eq!(claimed(&in_multi(&mut q, &between)), 0);
+    in_multi(&mut q, &lift);
+    const SCRIPT: &str = "redis.call('HSET', KEYS[1], 'max-payload', 3)
+        return redis.pcall('DQ.PUSH', KEYS[1], '1234').err";
+    let refusal: String = q.raw(args!["EVAL", SCRIPT, 1, "q"]);
+    assert!(refusal.contains("DQSIZE"), "{refusal}");
+}
+
+/// Outside of them it counts when the queue is looked over next, and who waits is served then.
+#[test]
+fn a_header_written_by_hand_counts_within_the_purge_interval() {
+    let server = Server::builder().set("purge-interval", "10").start();
+    let mut q = server.queue("q");
+    q.push("x");
+    q.raw::<i64>(args!["HSET", "q", "paused", 1]);
+    q.wait_stat("paused", 1);
+    assert!(q.claim_with(args![]).is_empty());
+    let mut con = server.conn();
+    let waiting = std::thread::spawn(move || {
+        redis::cmd("DQ.CLAIM").arg("q").arg("BLOCK").arg(0).query::<redis::Value>(&mut con).expect("it is served")
+    });
+    q.wait_stat("waiting", 1);
+    q.raw::<i64>(args!["HDEL", "q", "paused"]);
+    assert_eq!(Job::of(&list(&waiting.join().expect("the waiter ends well"))[0]).payload, b"x");
+    q.raw::<i64>(args!["HSET", "q", "max-payload", 3]);
+    wait_for("the setting to count", || {
+        q.call("PUSH", args!["1234"]).is_err_and(|e| error_text(&e).starts_with("DQSIZE "))
+    });
+}

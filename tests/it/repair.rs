@@ -183,6 +183,51 @@ fn scores_that_are_no_time() {
     assert_whole(&mut q);
 }
 
+/// Times that somebody wrote in µs or ns, or without an end: no clock reaches them, and the job would never run.
+#[test]
+fn scores_beyond_every_clock() {
+    const LATEST: u64 = 1 << 43;
+    let (_server, mut q) = scene();
+    q.ok("CONFIG", args!["SET", "id-keep", "10m"]);
+    for id in ["due", "leased", "dead", "done", "latest"] {
+        ok!(q, "PUSH", id, "ID", id);
+    }
+    for job in q.claim_n(5) {
+        match job.id.as_str() {
+            "due" | "latest" => drop(ok!(q, "RELEASE", "DELAY", "1h", "RECEIPTS", &job.receipt)),
+            "dead" => q.fail(&job.receipt),
+            "done" => assert_eq!(q.ack(&job.receipt), 1),
+            _ => {}
+        }
+    }
+    for late in ["1e18", "inf", &format!("{}", LATEST + 1), &format!("{}000", q.now())] {
+        for (companion, id) in [("due", "due"), ("leased", "leased"), ("dead:at", "dead"), ("ids", "done")] {
+            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", late, id]);
+        }
+        for companion in ["due", "ids"] {
+            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", LATEST, "latest"]);
+        }
+        let before = q.now();
+        assert_eq!(repair(&mut q), ["dead", "done", "due", "leased"].map(|id| format!("bad-score {id} 1")), "{late}");
+        let after = q.now();
+        assert_between(q.due_at("due"), before, after);
+        assert_between(q.score("dead:at", "dead").expect("it is there"), before, after);
+        assert_between(q.score("ids", "done").expect("it is taken"), before + 600_000, after + 600_000);
+        assert_eq!(q.due_at("latest"), LATEST as i64);
+        // The lease ends, and begins anew for the next round.
+        q.wait_lapse("leased");
+        q.make_due("leased");
+        let jobs = q.claim_n(5);
+        for job in &jobs {
+            if job.id == "due" {
+                q.release(&job.receipt);
+            }
+        }
+        assert!(jobs.iter().any(|job| job.id == "leased"), "{jobs:?}");
+        assert_whole(&mut q);
+    }
+}
+
 #[test]
 fn what_cannot_be_read_stays() {
     let (_server, mut q) = scene();

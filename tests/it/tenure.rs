@@ -164,6 +164,8 @@ type Backup = Vec<(Vec<u8>, Vec<u8>)>;
 /// Commands of the server, each with its words.
 type Commands = Vec<Vec<Vec<u8>>>;
 
+type Way = fn(&Backup) -> [Commands; 2];
+
 fn back_up(q: &mut Queue) -> Backup {
     // The header first: DQ makes one for jobs that have none.
     let mut keys = vec![q.name.clone()];
@@ -174,7 +176,7 @@ fn back_up(q: &mut Queue) -> Backup {
 
 /// The ways by which an operator brings keys back in a running server. Each gives the commands that prepare it, and those
 /// that do it.
-const WAYS: &[(&str, fn(&Backup) -> [Commands; 2])] = &[
+const WAYS: &[(&str, Way)] = &[
     ("DEL and RESTORE", |backup| {
         let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
         let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);

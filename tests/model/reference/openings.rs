@@ -5,20 +5,30 @@ pub struct Openings {
     /// Stretches that are over, oldest first.
     over: Vec<(u64, u64)>,
     since: Option<u64>,
+    opened_at: u64,
     pub grace_until: u64,
+    /// Open time in graces since there were last 100 ms free of one.
+    graced: u64,
 }
 
 impl Openings {
     /// The node takes claims from `now` on; where it did not before, the grace begins.
     pub fn open(&mut self, now: u64, grace: u64) {
         if self.since.is_none() {
-            self.grace_until = now + grace;
+            self.opened_at = now;
+            self.grace_until = now + grace.min((2 * grace).saturating_sub(self.graced));
             self.since = Some(self.grace_until);
         }
     }
 
     pub fn close(&mut self, now: u64) {
-        if let Some(since) = self.since.take().filter(|since| *since < now) {
+        let Some(since) = self.since.take() else { return };
+        if now >= self.grace_until + 100 {
+            self.graced = 0;
+        } else {
+            self.graced += now.min(self.grace_until) - self.opened_at.min(now);
+        }
+        if since < now {
             self.over.push((since, now));
         }
     }
@@ -27,8 +37,6 @@ impl Openings {
     pub fn jumped(&mut self, from: u64, to: u64, grace: u64) {
         if self.since.is_some() {
             self.close(from);
-            // A grace that still ran leaves nothing to close.
-            self.since = None;
             self.open(to, grace);
         }
     }
@@ -40,8 +48,8 @@ impl Openings {
     /// The grace that runs becomes shorter, where it is longer than `grace`.
     pub fn shorten_grace(&mut self, now: u64, grace: u64) {
         if self.since.is_some() && self.grace_until > now + grace {
-            self.close(now);
-            self.open(now, grace);
+            self.grace_until = now + grace;
+            self.since = Some(self.grace_until);
         }
     }
 
