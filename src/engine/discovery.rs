@@ -168,7 +168,7 @@ impl Events for ServerEvents {
     }
 
     fn config_changed(ctx: &Ctx) {
-        NODE.warn_of_eviction(ctx);
+        NODE.warn(ctx);
     }
 
     fn tick(ctx: &Ctx) {
@@ -180,6 +180,7 @@ impl Events for ServerEvents {
         NODE.release_if_held_back(ctx);
         NODE.watch_for_refusals(ctx);
         NODE.count_if_due(ctx);
+        NODE.warn_now_and_then(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

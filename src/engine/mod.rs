@@ -18,6 +18,7 @@ mod turn;
 mod waiters;
 mod wake;
 mod walks;
+mod warnings;
 
 pub use bulk::{change_all, replay_all};
 pub use checks::{begin as begin_check, begin_repair};
@@ -50,6 +51,7 @@ use time::Clock;
 use waiters::{Waiter, Waiters};
 use wake::{Alarm, Wake};
 use walks::LongWalk;
+use warnings::Warnings;
 
 /// How often the clocks are looked at, and whether writes are taken, in ms.
 const HEARTBEAT_MS: u64 = 1000;
@@ -88,7 +90,7 @@ struct Node {
     primary: Cell<bool>,
     loading: Cell<bool>,
     cluster: Cell<bool>,
-    warned_of_eviction: Cell<bool>,
+    warnings: Warnings,
     /// When the slots of those who wait were looked at last, in ms of queue time.
     slots_looked_at: Cell<u64>,
     /// The queue whose slot was looked at last.
@@ -121,7 +123,7 @@ impl Node {
             primary: Cell::new(false),
             loading: Cell::new(false),
             cluster: Cell::new(false),
-            warned_of_eviction: Cell::new(false),
+            warnings: Warnings::default(),
             slots_looked_at: Cell::new(0),
             slot_cursor: Cell::new(0),
         }
@@ -138,7 +140,7 @@ impl Node {
         }
         match self.start_waker(ctx) {
             Ok(()) => {
-                self.warn_of_eviction(ctx);
+                self.warn(ctx);
                 self.take_over(ctx);
             }
             Err(error) => {
@@ -146,18 +148,6 @@ impl Node {
                 ctx.log(Level::Warning, &format!("dq: {error}; tried again"));
             }
         }
-    }
-
-    /// Warns, once for each time it becomes so, of an eviction policy that takes keys which nobody gave a time to live.
-    fn warn_of_eviction(&self, ctx: &Ctx) {
-        let policy = ctx.server_setting("maxmemory-policy").unwrap_or_default();
-        let bounded = ctx.server_setting("maxmemory").is_some_and(|bytes| bytes != "0");
-        let evicts = bounded && policy.starts_with("allkeys");
-        if evicts && !self.warned_of_eviction.get() {
-            let line = format!("dq: maxmemory-policy {policy} can throw queues away; noeviction keeps them");
-            ctx.log(Level::Warning, &line);
-        }
-        self.warned_of_eviction.set(evicts);
     }
 
     /// Becomes a node that acts, by the system's clock as it stands now.
@@ -345,6 +335,7 @@ pub fn load(ctx: &Ctx) {
     NODE.loading.set(ctx.is_loading());
     NODE.cluster.set(ctx.is_cluster());
     NODE.begun.set(false);
+    NODE.warnings.load(ctx);
 }
 
 /// Leaves nothing behind that the server or another build of the module would meet; refuses while the event loop still

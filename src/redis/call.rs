@@ -1,5 +1,6 @@
 //! Native commands that the module asks of the server, where the key API has no word for it.
 
+use super::native::NativeCommand;
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
@@ -111,7 +112,14 @@ impl Ctx {
         // SAFETY: the format names one string and one buffer with its length; S: refuse as for a script, E: errors
         // come back as replies.
         let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"HDEL".as_ptr(), c"sbSE".as_ptr(), hash.raw(), c"".as_ptr(), 0usize))
+            api!(RedisModule_Call(
+                self.raw(),
+                NativeCommand::Hdel.as_ptr(),
+                c"sbSE".as_ptr(),
+                hash.raw(),
+                c"".as_ptr(),
+                0usize
+            ))
         });
         reply.integer().map(|_| ())
     }
@@ -121,7 +129,13 @@ impl Ctx {
         let names: Vec<_> = keys.iter().map(|key| key.raw()).collect();
         // SAFETY: `v` takes a vector of live strings and its length.
         let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
+            api!(RedisModule_Call(
+                self.raw(),
+                NativeCommand::Exists.as_ptr(),
+                c"vE".as_ptr(),
+                names.as_ptr(),
+                names.len()
+            ))
         });
         reply.integer().map(|count| count.unwrap_or(0))
     }
@@ -132,7 +146,7 @@ impl Ctx {
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
-                c"CONFIG".as_ptr(),
+                NativeCommand::Config.as_ptr(),
                 c"cbE".as_ptr(),
                 c"GET".as_ptr(),
                 name.as_ptr(),
@@ -150,7 +164,7 @@ impl Ctx {
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
-                c"CLIENT".as_ptr(),
+                NativeCommand::Client.as_ptr(),
                 c"cclE".as_ptr(),
                 c"LIST".as_ptr(),
                 c"ID".as_ptr(),
@@ -164,14 +178,18 @@ impl Ctx {
     /// The text of one section of INFO.
     pub(super) fn info_text(&self, section: &std::ffi::CStr) -> String {
         // SAFETY: two C strings.
-        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"INFO".as_ptr(), c"cE".as_ptr(), section.as_ptr())) };
+        let reply = unsafe {
+            api!(RedisModule_Call(self.raw(), NativeCommand::Info.as_ptr(), c"cE".as_ptr(), section.as_ptr()))
+        };
         CallReply(reply).text()
     }
 
     /// The text of CLIENT LIST.
     pub(super) fn client_list(&self) -> String {
         // SAFETY: one C string.
-        let reply = unsafe { api!(RedisModule_Call(self.raw(), c"CLIENT".as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr())) };
+        let reply = unsafe {
+            api!(RedisModule_Call(self.raw(), NativeCommand::Client.as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr()))
+        };
         CallReply(reply).text()
     }
 
@@ -181,7 +199,7 @@ impl Ctx {
         drop(CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
-                c"CLIENT".as_ptr(),
+                NativeCommand::Client.as_ptr(),
                 c"ccbE".as_ptr(),
                 c"KILL".as_ptr(),
                 c"ID".as_ptr(),
@@ -202,7 +220,7 @@ impl Ctx {
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
-                c"ZCOUNT".as_ptr(),
+                NativeCommand::Zcount.as_ptr(),
                 c"sbbE".as_ptr(),
                 zset.raw(),
                 min.as_ptr(),
@@ -220,7 +238,7 @@ impl Ctx {
         let reply = CallReply(unsafe {
             api!(RedisModule_Call(
                 self.raw(),
-                c"ZRANGE".as_ptr(),
+                NativeCommand::Zrange.as_ptr(),
                 c"sllcE".as_ptr(),
                 zset.raw(),
                 from,
@@ -236,15 +254,21 @@ impl Ctx {
     pub(super) fn memory_usage(&self, key: &Text) -> u64 {
         // SAFETY: one C string and one string.
         let reply = CallReply(unsafe {
-            api!(RedisModule_Call(self.raw(), c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
+            api!(RedisModule_Call(
+                self.raw(),
+                NativeCommand::Memory.as_ptr(),
+                c"csE".as_ptr(),
+                c"USAGE".as_ptr(),
+                key.raw()
+            ))
         });
         reply.integer().ok().flatten().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
     }
 
     /// Hands one native command to the replicas and the AOF: `name key arg …`. The shortest ones are told argument by
     /// argument, since the server makes its list longer for a vector.
-    pub(super) fn replicate(&self, name: &std::ffi::CStr, key: &Text, args: &[Text]) {
-        let (ctx, name, key) = (self.raw(), name.as_ptr(), key.raw());
+    pub(super) fn replicate(&self, command: NativeCommand, key: &Text, args: &[Text]) {
+        let (ctx, name, key) = (self.raw(), command.as_ptr(), key.raw());
         // SAFETY: each `s` takes a live string, `v` a vector of them and its length; a `Text` is just the pointer.
         unsafe {
             match args {

@@ -1,11 +1,12 @@
 //! What a handler may ask of the server.
 
 use super::api;
+use super::rights::{right_of, Right};
 use super::text::Text;
 use redis_module::raw;
 use std::ffi::CString;
 use std::ops::Range;
-use std::ptr::NonNull;
+use std::ptr::{null_mut, NonNull};
 
 /// The server as one command, timer or event sees it. Only lent, never kept.
 pub struct Ctx(NonNull<raw::RedisModuleCtx>);
@@ -71,20 +72,9 @@ impl Ctx {
     /// Whether the user of the client that called may run a command, its name first, with those keys. Not to be asked
     /// where `denies_blocking`: a command that another module calls may have no user.
     pub fn may_call(&self, command: &[&[u8]]) -> bool {
-        let texts: Vec<_> = command.iter().map(|word| Text::new(word)).collect();
-        let mut argv: Vec<_> = texts.iter().map(Text::raw).collect();
-        // SAFETY: the context is that of a client, which has a user; the strings live through the call; the user is freed
-        // once, here.
-        unsafe {
-            let name = Text::owned(api!(RedisModule_GetCurrentUserName(self.raw())));
-            let user = api!(RedisModule_GetModuleUserFromUserName(name.raw()));
-            if user.is_null() {
-                return false;
-            }
-            let may = api!(RedisModule_ACLCheckCommandPermissions(user, argv.as_mut_ptr(), argv.len() as i32));
-            api!(RedisModule_FreeModuleUser(user));
-            may == raw::REDISMODULE_OK as i32
-        }
+        // SAFETY: the context is that of a client, which has a user; the name becomes ours.
+        let user = unsafe { Text::owned(api!(RedisModule_GetCurrentUserName(self.raw()))) };
+        right_of(&user, command) == Right::Granted
     }
 
     /// The number of the database that the client has selected.
@@ -146,6 +136,12 @@ const HANDLE_ATOMIC_SLOT_MIGRATION: i32 = 1 << 5;
 pub(super) fn slots_move_in_one_piece() -> bool {
     // SAFETY: takes nothing. The function is not there before Redis 7.2.
     unsafe { raw::RedisModule_GetModuleOptionsAll.is_some_and(|all| all() & HANDLE_ATOMIC_SLOT_MIGRATION != 0) }
+}
+
+/// Whether the server keeps an append-only file.
+pub fn keeps_aof() -> bool {
+    // SAFETY: without a context the server tells what holds for itself, and not for a client.
+    unsafe { api!(RedisModule_GetContextFlags(null_mut())) as u32 & raw::REDISMODULE_CTX_FLAGS_AOF != 0 }
 }
 
 /// 8 random bytes from the server.

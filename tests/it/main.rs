@@ -16,6 +16,7 @@ mod cluster;
 mod config;
 mod dead_bounds;
 mod docs;
+mod documented;
 mod drop;
 mod extend;
 mod fail;
