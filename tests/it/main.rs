@@ -28,6 +28,7 @@ mod keyspace;
 mod lapse;
 mod late;
 mod leaks;
+mod missing_commands;
 mod mpush;
 mod names;
 mod peek;
