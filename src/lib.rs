@@ -32,6 +32,7 @@ server_module! {
 }
 
 fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
+    refuse_without_native_commands()?;
     commands::ALL.iter().try_for_each(|command| redis::register(ctx, command))?;
     settings::ALL.iter().try_for_each(|setting| redis::register_setting(ctx, *setting))?;
     redis::load_configs(ctx)?;
@@ -42,6 +43,17 @@ fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {
     engine::load(ctx);
     ctx.log(Level::Notice, concat!("dq: version ", env!("CARGO_PKG_VERSION"), " is loaded"));
     Ok(())
+}
+
+/// Without one of these commands some calls would be answered and their effects not written.
+fn refuse_without_native_commands() -> Result<(), String> {
+    redis::missing_command().map_or(Ok(()), |command| {
+        let name = command.name();
+        Err(format!(
+            "the server has no command {name}, which DQ needs under this name. Remove the line rename-command {name} from \
+             redis.conf, and take the command from users by an ACL instead"
+        ))
+    })
 }
 
 fn unload(ctx: &Ctx) -> Result<(), String> {

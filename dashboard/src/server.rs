@@ -54,6 +54,12 @@ fn notes(number: impl Fn(&'static str) -> Option<i64>, role: Option<&str>) -> Ve
     } else if is("dq_takes_writes", 0) {
         note("takes no writes now: they are paused, or refused for want of replicas or disk".to_string());
     }
+    if is("dq_aof_loadable", 0) {
+        note(
+            "the next restart can lose all jobs: the user default lacks the rights to load the append-only file"
+                .to_string(),
+        );
+    }
     if let Some(full) = number("dq_queues_full").filter(|full| *full > 0) {
         note(format!("{full} queues are full: pushes are refused with DQFULL"));
     }
@@ -78,6 +84,8 @@ mod tests {
         assert_eq!((facts.program.as_str(), facts.module.as_str(), facts.primary), ("Redis 7.0.15", "0.1.0", true));
         assert!(facts.notes[0].starts_with("does not act"), "{:?}", facts.notes);
         assert!(facts.notes[1].starts_with("memory is 95 %"), "{:?}", facts.notes);
+        let shut = Facts::of("a:1", "role:master\r\ndq_acting:1\r\ndq_aof_loadable:0\r\n");
+        assert!(shut.notes[0].starts_with("the next restart can lose all jobs"), "{:?}", shut.notes);
         let replica = Facts::of("a:1", "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nrole:slave\r\ndq_acting:0\r\n");
         assert_eq!((replica.program.as_str(), replica.notes.len()), ("Valkey 9.1.2", 1));
     }

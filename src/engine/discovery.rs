@@ -181,6 +181,7 @@ impl Events for ServerEvents {
 
     fn config_changed(ctx: &Ctx) {
         NODE.look_at_memory_limit(ctx);
+        NODE.warn(ctx);
     }
 
     fn tick(ctx: &Ctx) {
@@ -193,6 +194,7 @@ impl Events for ServerEvents {
         NODE.watch_for_refusals(ctx);
         NODE.count_if_due(ctx);
         NODE.tell_of_cross_slot_refusals(ctx);
+        NODE.warn_now_and_then(ctx);
     }
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {

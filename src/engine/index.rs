@@ -242,6 +242,11 @@ impl Index {
         self.by_number.values().filter(|known| db.is_none_or(|db| db == known.db)).map(|known| known.number).collect()
     }
 
+    /// The databases that have a queue.
+    pub fn databases(&self) -> impl Iterator<Item = i32> + '_ {
+        self.by_name.iter().filter(|(_, names)| !names.is_empty()).map(|(db, _)| *db)
+    }
+
     pub fn len(&self) -> usize {
         self.by_number.len()
     }

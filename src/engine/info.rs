@@ -1,6 +1,7 @@
 //! What INFO says of the node.
 
 use super::alerts::Alert;
+use super::warnings::refused_when_aof_is_loaded;
 use super::NODE;
 use crate::queue::Counter;
 use crate::redis::{marks_removed, timer_figures, Info, InfoSection};
@@ -33,6 +34,7 @@ impl Info for NodeInfo {
         section.text("version", env!("CARGO_PKG_VERSION"));
         section.integer("acting", i64::from(NODE.is_acting()));
         section.integer("takes_writes", i64::from(NODE.availability.borrow().is_open()));
+        section.integer("aof_loadable", i64::from(refused_when_aof_is_loaded().is_none()));
         section.count("queues", NODE.index.borrow().len() as u64);
         section.count("waiting", NODE.waiters.borrow().len() as u64);
         section.count("waiting_bytes", NODE.waiting_bytes() as u64);

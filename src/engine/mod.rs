@@ -19,6 +19,7 @@ mod turn;
 mod waiters;
 mod wake;
 mod walks;
+mod warnings;
 
 pub use bulk::{change_all, replay_all};
 pub use checks::{begin as begin_check, begin_repair};
@@ -50,6 +51,7 @@ use time::Clock;
 use waiters::{Waiter, Waiters};
 use wake::{Alarm, Wake};
 use walks::LongWalk;
+use warnings::Warnings;
 
 /// How often the clocks are looked at, and whether writes are taken, in ms.
 const HEARTBEAT_MS: u64 = 1000;
@@ -87,9 +89,9 @@ struct Node {
     primary: Cell<bool>,
     loading: Cell<bool>,
     cluster: Cell<bool>,
-    warned_of_eviction: Cell<bool>,
     /// Whether the log says that the server refuses calls for an earlier cross-slot script.
     cross_slot_fault: Cell<bool>,
+    warnings: Warnings,
     /// When the slots of those who wait were looked at last, in ms of queue time.
     slots_looked_at: Cell<u64>,
     /// The queue whose slot was looked at last.
@@ -127,8 +129,8 @@ impl Node {
             primary: Cell::new(false),
             loading: Cell::new(false),
             cluster: Cell::new(false),
-            warned_of_eviction: Cell::new(false),
             cross_slot_fault: Cell::new(false),
+            warnings: Warnings::default(),
             slots_looked_at: Cell::new(0),
             slot_cursor: Cell::new(0),
             last_turn: Cell::new(0),
@@ -149,6 +151,7 @@ impl Node {
         match self.start_waker(ctx) {
             Ok(()) => {
                 self.look_at_memory_limit(ctx);
+                self.warn(ctx);
                 self.take_over(ctx);
             }
             Err(error) => {
@@ -158,17 +161,9 @@ impl Node {
         }
     }
 
-    /// Looks how much memory the server may use. Warns, once for each time it becomes so, of an eviction policy that takes
-    /// keys which nobody gave a time to live.
+    /// Looks how much memory the server may use.
     fn look_at_memory_limit(&self, ctx: &Ctx) {
-        let policy = ctx.server_setting("maxmemory-policy").unwrap_or_default();
         self.maxmemory.set(ctx.server_setting("maxmemory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0));
-        let evicts = self.maxmemory.get() > 0 && policy.starts_with("allkeys");
-        if evicts && !self.warned_of_eviction.get() {
-            let line = format!("dq: maxmemory-policy {policy} can throw queues away; noeviction keeps them");
-            ctx.log(Level::Warning, &line);
-        }
-        self.warned_of_eviction.set(evicts);
     }
 
     /// Bytes that all clients which wait may take together.
@@ -355,6 +350,7 @@ pub fn load(ctx: &Ctx) {
     NODE.loading.set(ctx.is_loading());
     NODE.cluster.set(ctx.is_cluster());
     NODE.begun.set(false);
+    NODE.warnings.load(ctx);
 }
 
 /// Leaves nothing behind that the server or another build of the module would meet; refuses while the event loop still

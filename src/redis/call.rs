@@ -1,5 +1,6 @@
 //! Native commands that the module asks of the server, where the key API has no word for it.
 
+use super::native::NativeCommand;
 use super::text::Text;
 use super::{api, Ctx};
 use redis_module::raw;
@@ -139,7 +140,7 @@ impl Ctx {
         let reply = self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
                 ctx,
-                c"ZREMRANGEBYRANK".as_ptr(),
+                NativeCommand::Zremrangebyrank.as_ptr(),
                 c"sllSE".as_ptr(),
                 zset.raw(),
                 1 as c_longlong,
@@ -154,7 +155,7 @@ impl Ctx {
         let names: Vec<_> = keys.iter().map(|key| key.raw()).collect();
         // SAFETY: `v` takes a vector of live strings and its length.
         let reply = self.ask(|ctx| unsafe {
-            api!(RedisModule_Call(ctx, c"EXISTS".as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
+            api!(RedisModule_Call(ctx, NativeCommand::Exists.as_ptr(), c"vE".as_ptr(), names.as_ptr(), names.len()))
         });
         reply.integer().map(|count| count.unwrap_or(0))
     }
@@ -163,7 +164,14 @@ impl Ctx {
     pub fn server_setting(&self, name: &str) -> Option<String> {
         // SAFETY: one C string, one buffer with its length.
         let reply = self.ask(|ctx| unsafe {
-            api!(RedisModule_Call(ctx, c"CONFIG".as_ptr(), c"cbE".as_ptr(), c"GET".as_ptr(), name.as_ptr(), name.len()))
+            api!(RedisModule_Call(
+                ctx,
+                NativeCommand::Config.as_ptr(),
+                c"cbE".as_ptr(),
+                c"GET".as_ptr(),
+                name.as_ptr(),
+                name.len()
+            ))
         });
         reply.element(1)
     }
@@ -174,7 +182,14 @@ impl Ctx {
         let id = i64::try_from(client_id).unwrap_or(i64::MAX);
         // SAFETY: two C strings and an integer.
         let reply = self.ask(|ctx| unsafe {
-            api!(RedisModule_Call(ctx, c"CLIENT".as_ptr(), c"cclE".as_ptr(), c"LIST".as_ptr(), c"ID".as_ptr(), id))
+            api!(RedisModule_Call(
+                ctx,
+                NativeCommand::Client.as_ptr(),
+                c"cclE".as_ptr(),
+                c"LIST".as_ptr(),
+                c"ID".as_ptr(),
+                id
+            ))
         });
         let line = reply.text();
         line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
@@ -183,14 +198,18 @@ impl Ctx {
     /// The text of one section of INFO.
     pub(super) fn info_text(&self, section: &std::ffi::CStr) -> String {
         // SAFETY: two C strings.
-        let info = |ctx| unsafe { api!(RedisModule_Call(ctx, c"INFO".as_ptr(), c"cE".as_ptr(), section.as_ptr())) };
+        let info = |ctx| unsafe {
+            api!(RedisModule_Call(ctx, NativeCommand::Info.as_ptr(), c"cE".as_ptr(), section.as_ptr()))
+        };
         self.ask(info).text()
     }
 
     /// The text of CLIENT LIST.
     pub(super) fn client_list(&self) -> String {
         // SAFETY: one C string.
-        let list = |ctx| unsafe { api!(RedisModule_Call(ctx, c"CLIENT".as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr())) };
+        let list = |ctx| unsafe {
+            api!(RedisModule_Call(ctx, NativeCommand::Client.as_ptr(), c"cE".as_ptr(), c"LIST".as_ptr()))
+        };
         self.ask(list).text()
     }
 
@@ -200,7 +219,7 @@ impl Ctx {
         drop(self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
                 ctx,
-                c"CLIENT".as_ptr(),
+                NativeCommand::Client.as_ptr(),
                 c"ccbE".as_ptr(),
                 c"KILL".as_ptr(),
                 c"ID".as_ptr(),
@@ -221,7 +240,7 @@ impl Ctx {
         let reply = self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
                 ctx,
-                c"ZCOUNT".as_ptr(),
+                NativeCommand::Zcount.as_ptr(),
                 c"sbbE".as_ptr(),
                 zset.raw(),
                 min.as_ptr(),
@@ -239,7 +258,7 @@ impl Ctx {
         let reply = self.ask(|ctx| unsafe {
             api!(RedisModule_Call(
                 ctx,
-                c"ZRANGE".as_ptr(),
+                NativeCommand::Zrange.as_ptr(),
                 c"sllcE".as_ptr(),
                 zset.raw(),
                 from,
@@ -255,15 +274,15 @@ impl Ctx {
     pub(super) fn memory_usage(&self, key: &Text) -> u64 {
         // SAFETY: one C string and one string.
         let reply = self.ask(|ctx| unsafe {
-            api!(RedisModule_Call(ctx, c"MEMORY".as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
+            api!(RedisModule_Call(ctx, NativeCommand::Memory.as_ptr(), c"csE".as_ptr(), c"USAGE".as_ptr(), key.raw()))
         });
         reply.integer().ok().flatten().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
     }
 
     /// Hands one native command to the replicas and the AOF: `name key arg …`. The shortest ones are told argument by
     /// argument, since the server makes its list longer for a vector.
-    pub(super) fn replicate(&self, name: &std::ffi::CStr, key: &Text, args: &[Text]) {
-        let (ctx, name, key) = (self.raw(), name.as_ptr(), key.raw());
+    pub(super) fn replicate(&self, command: NativeCommand, key: &Text, args: &[Text]) {
+        let (ctx, name, key) = (self.raw(), command.as_ptr(), key.raw());
         // SAFETY: each `s` takes a live string, `v` a vector of them and its length; a `Text` is just the pointer.
         unsafe {
             match args {

@@ -10,6 +10,7 @@
 //! command filter replaces the command's name. So a filter that is there for this one call takes the mark away.
 
 use super::call::CallReply;
+use super::native::NativeCommand;
 use super::{api, boot_us, Ctx, MainThread, Text};
 use lazy_static::lazy_static;
 use redis_module::raw;
@@ -56,7 +57,9 @@ impl Ctx {
     /// A command without keys, which no slot can be the reason to refuse.
     fn echo(&self) -> CallReply {
         // SAFETY: two C strings.
-        CallReply::new(unsafe { api!(RedisModule_Call(self.raw(), c"ECHO".as_ptr(), c"cE".as_ptr(), c"".as_ptr())) })
+        CallReply::new(unsafe {
+            api!(RedisModule_Call(self.raw(), NativeCommand::Echo.as_ptr(), c"cE".as_ptr(), c"".as_ptr()))
+        })
     }
 
     fn remove_mark(&self) {

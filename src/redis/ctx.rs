@@ -149,6 +149,12 @@ pub(super) fn slots_move_in_one_piece() -> bool {
     unsafe { raw::RedisModule_GetModuleOptionsAll.is_some_and(|all| all() & HANDLE_ATOMIC_SLOT_MIGRATION != 0) }
 }
 
+/// Whether the server keeps an append-only file.
+pub fn keeps_aof() -> bool {
+    // SAFETY: without a context the server tells what holds for itself, and not for a client.
+    unsafe { api!(RedisModule_GetContextFlags(null_mut())) as u32 & raw::REDISMODULE_CTX_FLAGS_AOF != 0 }
+}
+
 /// 8 random bytes from the server.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];

@@ -1,8 +1,7 @@
 //! What the replicas and the AOF are told of one key, in the order in which it happened.
 
-use super::{Ctx, Text};
+use super::{Ctx, NativeCommand, Text};
 use smallvec::SmallVec;
-use std::ffi::CStr;
 
 /// Runs of like changes, each one native command. One change needs no memory of its own.
 #[derive(Default)]
@@ -42,13 +41,13 @@ impl Effects {
     }
 
     /// Hands all to the server, as `put key arg …` and `remove key arg …`.
-    pub fn replicate(&self, ctx: &Ctx, key: &Text, put: &CStr, remove: &CStr) {
+    pub fn replicate(&self, ctx: &Ctx, key: &Text, put: NativeCommand, remove: NativeCommand) {
         let mut start = 0;
         for &(change, end) in &self.runs {
             let command = match change {
                 Change::Put => put,
                 Change::Remove => remove,
-                Change::Unlink => c"UNLINK",
+                Change::Unlink => NativeCommand::Unlink,
             };
             ctx.replicate(command, key, &self.args[start..end]);
             start = end;

@@ -5,9 +5,9 @@
 use super::effects::{Change, Effects};
 use super::scan::Scannable;
 use super::text::Text;
-use super::{api, Ctx};
+use super::{api, Ctx, NativeCommand};
 use redis_module::raw;
-use std::ffi::{c_int, CStr};
+use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::ptr::{null_mut, NonNull};
 
@@ -110,24 +110,24 @@ const ARGS_OF_PUT: usize = 2;
 /// A native type of the server, and the commands by which a change of it is told.
 pub trait Native {
     const TYPE: isize;
-    const PUT: &'static CStr;
-    const REMOVE: &'static CStr;
+    const PUT: NativeCommand;
+    const REMOVE: NativeCommand;
 }
 
 pub struct Zset;
 
 impl Native for Zset {
     const TYPE: isize = raw::REDISMODULE_KEYTYPE_ZSET;
-    const PUT: &'static CStr = c"ZADD";
-    const REMOVE: &'static CStr = c"ZREM";
+    const PUT: NativeCommand = NativeCommand::Zadd;
+    const REMOVE: NativeCommand = NativeCommand::Zrem;
 }
 
 pub struct Hash;
 
 impl Native for Hash {
     const TYPE: isize = raw::REDISMODULE_KEYTYPE_HASH;
-    const PUT: &'static CStr = c"HSET";
-    const REMOVE: &'static CStr = c"HDEL";
+    const PUT: NativeCommand = NativeCommand::Hset;
+    const REMOVE: NativeCommand = NativeCommand::Hdel;
 }
 
 /// A key of one native type.

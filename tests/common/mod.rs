@@ -14,6 +14,7 @@ pub mod sentinel;
 
 pub mod dump;
 pub mod msgpack;
+pub mod preload;
 pub mod queue;
 pub mod scenarios;
 pub mod server;

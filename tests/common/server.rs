@@ -27,9 +27,19 @@ pub struct Builder {
     module_args: String,
     lines: Vec<String>,
     env: Vec<(String, String)>,
+    admin: bool,
 }
 
+/// The user of `Builder::with_admin`, and its password.
+const ADMIN: &str = "test-admin";
+
 impl Builder {
+    /// Every connection of the test logs in as a user of its own, so that the default user can be off.
+    pub fn with_admin(mut self) -> Self {
+        self.admin = true;
+        self.line(&format!("user {ADMIN} on >{ADMIN} ~* &* +@all"))
+    }
+
     /// A line of redis.conf.
     pub fn line(mut self, line: &str) -> Self {
         self.lines.push(line.to_string());
@@ -125,7 +135,7 @@ impl Server {
 
     /// The same with the take-over grace as it is by default.
     pub fn with_grace() -> Builder {
-        Builder { module: true, module_args: String::new(), lines: Vec::new(), env: Vec::new() }
+        Builder { module: true, module_args: String::new(), lines: Vec::new(), env: Vec::new(), admin: false }
     }
 
     /// The server that most tests want.
@@ -207,9 +217,10 @@ impl Server {
     }
 
     fn try_conn_as(&self, protocol: ProtocolVersion) -> redis::RedisResult<Connection> {
+        let name = || self.builder.admin.then(|| ADMIN.to_string());
         let info = ConnectionInfo {
             addr: ConnectionAddr::Tcp("127.0.0.1".to_string(), self.port),
-            redis: RedisConnectionInfo { protocol, ..Default::default() },
+            redis: RedisConnectionInfo { protocol, username: name(), password: name(), ..Default::default() },
         };
         let con = redis::Client::open(info)?.get_connection()?;
         con.set_read_timeout(Some(PATIENCE))?;

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
+use super::preload;
 use super::server::{new_dir, Builder};
 
 /// The wall clock of one server.
@@ -15,14 +15,8 @@ impl Wall {
     /// Builds the library that lies about the time.
     pub fn new() -> Wall {
         let dir = new_dir();
-        fs::write(dir.join("step.c"), include_str!("clock_step.c")).expect("the source is written");
         fs::write(dir.join("offset"), [0; 16]).expect("the offset is written");
-        let output = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o", "step.so", "step.c", "-ldl"])
-            .current_dir(&dir)
-            .output()
-            .expect("cc is installed");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        preload::build(&dir, "step", include_str!("clock_step.c"));
         Wall { dir }
     }
 

@@ -14,5 +14,6 @@ mod ping;
 mod repair;
 mod roles;
 mod slices;
+mod slow_disk;
 mod standstill;
 mod unload;

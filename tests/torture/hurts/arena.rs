@@ -22,7 +22,8 @@ const LEASE_MS: u64 = 700;
 const GRACE_MS: u64 = 900;
 /// While the queue clock closes an offset it runs a tenth faster.
 const HURRY: u64 = 11;
-/// What Redis documents for `appendfsync everysec`: a second, two where the disk is slow.
+/// With `appendfsync everysec` and a slow disk the server keeps a write back for so long: a killed process loses it. On a
+/// fast disk a power cut takes as much.
 const EVERY_SECOND_US: u64 = 2_000_000;
 /// How long a sync may wait for its thread.
 const SYNC_DELAY_US: u64 = 200_000;

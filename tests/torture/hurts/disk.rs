@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::common::dice::Dice;
+use crate::common::preload;
 use crate::common::server::{new_dir, Builder};
 
 pub struct Disk {
@@ -24,14 +24,8 @@ impl Disk {
     /// Builds the library that stands between the server and the disk.
     pub fn new() -> Disk {
         let folder = new_dir();
-        fs::write(folder.join("disk.c"), include_str!("disk.c")).expect("the source is written");
         fs::write(folder.join("full"), [0]).expect("the switch is written");
-        let output = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o", "disk.so", "disk.c", "-ldl"])
-            .current_dir(&folder)
-            .output()
-            .expect("cc is installed");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        preload::build(&folder, "disk", include_str!("disk.c"));
         Disk { folder }
     }
 
