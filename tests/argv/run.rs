@@ -50,6 +50,7 @@ const SETTINGS: [(&str, &str); 22] = [
     ("id-keep", "100ms"),
     ("takeover-grace", "0"),
     ("idle-queue-ttl", "1s"),
+    ("max-waiting-memory", "auto"),
     ("clock-step", "slew"),
 ];
 

@@ -12,6 +12,7 @@ mod bad_options;
 mod busy;
 mod chaos;
 mod crowd;
+mod gone;
 mod idle;
 mod inside;
 mod keys;
