@@ -12,7 +12,7 @@ fn full(scene: &Scene, name: &str) -> Queue {
     let mut q = scene.queue(name);
     ok!(q, "CONFIG", "SET", "max-leased", 1);
     q.push_many(5, &[]);
-    q.claim();
+    assert_eq!(q.claim_with(args!["LEASE", "1h"]).len(), 1);
     // The test breaks its invariants.
     q.unwatched();
     q
@@ -158,7 +158,7 @@ fn what_is_taken_out_by_hand_makes_room_at_the_next_look() {
     let mut q = scene.queue("q");
     ok!(q, "CONFIG", "SET", "max-leased", 2);
     q.push_many(5, &[]);
-    let held = q.claim_n(2);
+    let held = q.claim_with(args!["COUNT", 2, "LEASE", "1h"]);
     let mut waiter = Client::waiting(&scene, "q", &["BLOCK", "0"]);
     let key = q.key("leased");
     // One of two: the key stays, and the server tells nobody.
