@@ -5,7 +5,7 @@ use super::text::Text;
 use redis_module::raw;
 use std::ffi::CString;
 use std::ops::Range;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::NonNull;
 
 /// The server as one command, timer or event sees it. Only lent, never kept.
 pub struct Ctx(NonNull<raw::RedisModuleCtx>);
@@ -66,16 +66,6 @@ impl Ctx {
             | raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA;
         self.flags() & no_waiting != 0
-    }
-
-    /// The id of the connection that called; `None` if another module did, by RedisModule_Call.
-    pub(super) fn connection(&self) -> Option<u64> {
-        // SAFETY: the context is live; with null the server only says whether it has a connection of that id.
-        unsafe {
-            let id = api!(RedisModule_GetClientId(self.raw()));
-            let found = api!(RedisModule_GetClientInfoById(null_mut(), id)) == raw::REDISMODULE_OK as i32;
-            found.then_some(id)
-        }
     }
 
     /// The number of the database that the client has selected.

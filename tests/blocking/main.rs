@@ -10,6 +10,7 @@ mod scene;
 
 mod bad_options;
 mod busy;
+mod called;
 mod chaos;
 mod crowd;
 mod gone;

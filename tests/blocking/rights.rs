@@ -20,9 +20,7 @@ fn worker(server: &Server) -> Client {
         "+dq.mclaim",
         "+client|id",
     ]);
-    let mut client = Client::new(server);
-    client.call(args!["AUTH", "worker", "x"]);
-    client
+    Client::new_as(server, "worker")
 }
 
 fn set_user(server: &Server, rules: &[&str]) {
