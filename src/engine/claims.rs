@@ -5,7 +5,7 @@ use super::waiters::{ClaimWait, Claimed, Order, Waiter, Wanted};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
 use crate::queue::{Queue, Reach};
-use crate::redis::{boot_us, Ctx, Level, Reply, Waiting};
+use crate::redis::{boot_us, Ctx, Level, Reply, Text, Waiting};
 use crate::settings;
 use smallvec::{smallvec, SmallVec};
 use std::ops::Range;
@@ -172,9 +172,10 @@ impl Node {
     ) {
         let (now, db) = (self.now(ctx), ctx.db());
         let deadline = (block > 0).then(|| boot_us().saturating_add(block.saturating_mul(1000)));
+        let call = wanted.command.call_with(&[Text::new(queues[0].as_bytes())]);
         let argument_bytes = queues.iter().map(|name| name.as_bytes().len()).sum();
         let queues = self.lines_of(db, queues, next_claimable, now);
-        let user = ctx.user();
+        let user = ctx.user(&call);
         self.waiters.borrow_mut().add(Waiter { waiting, queues, wanted, user, argument_bytes }, deadline);
         self.wake_for_tasks(ctx, now);
         if let Some(at_us) = deadline {

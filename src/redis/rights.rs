@@ -57,12 +57,13 @@ enum DryRun {
 }
 
 impl Ctx {
-    /// The user of the client that called, which can wait. `None` if nobody's rights count, or if the user is no user of
+    /// The user of the client that called, which can wait. `call` is a command that it may run: another one could be denied,
+    /// which would be in ACL LOG. `None` if nobody's rights count, or if the user is no user of
     /// the ACL, as those are not that other modules make: such a one cannot be looked up again.
-    pub fn user(&self) -> Option<User> {
+    pub fn user(&self, call: &[Text]) -> Option<User> {
         // Asked first: where there is no user, most servers read through a null pointer for its name. Redis 7.0 has no dry
         // runs, and there a call of a module cannot wait. The id tells nothing: a module's client can have somebody's.
-        if self.dry_run(&[Text::new(b"PING")]) == DryRun::NoUser {
+        if self.dry_run(call) == DryRun::NoUser {
             return None;
         }
         // SAFETY: the context is that of a client with a user; the name that comes back is ours.
@@ -78,7 +79,7 @@ impl Ctx {
             DryRun::Allowed | DryRun::NoUser => true,
             DryRun::Denied | DryRun::Refused => false,
             // A client that can wait, as in `user`.
-            DryRun::Unknown => self.user().is_some_and(|user| self.user_may(&user, &call)),
+            DryRun::Unknown => self.user(&call).is_some_and(|user| self.user_may(&user, &call)),
         }
     }
 
