@@ -75,7 +75,11 @@ fn jobs() -> usize {
 
 /// A server that purges nothing until it is told to, and keeps all letters.
 fn server() -> Builder {
-    Server::builder().set("stale-policy", "keep").set("dead-max", "0").line("maxclients 12000")
+    Server::builder()
+        .set("stale-policy", "keep")
+        .set("dead-max", "0")
+        .line("maxclients 12000")
+        .set("max-waiting-memory", "1024mb")
 }
 
 fn words(words: &[&str]) -> Vec<Vec<u8>> {

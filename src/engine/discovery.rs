@@ -38,6 +38,10 @@ impl Discovery {
     }
 
     fn mark(&mut self, db: i32, name: &[u8]) {
+        // The keys of one queue often come and go together.
+        if self.marks.last().is_some_and(|(of, last)| *of == db && last == name) {
+            return;
+        }
         if self.marks.len() < MAX_MARKS {
             self.marks.push((db, name.to_vec()));
         } else {
@@ -90,7 +94,7 @@ impl Node {
     /// Whether this node of a cluster knows a queue whose keys went, as it seems: it is looked at and forgotten where its
     /// slot has left.
     fn has_left(&self, db: i32, name: &[u8]) -> bool {
-        self.cluster.get() && self.index.borrow().find(db, name).is_some()
+        self.cluster.get() && self.index.borrow().find(db, name).is_some_and(|known| known.state().is_some())
     }
 
     /// Adopts the queues that were found since the last turn.
@@ -205,15 +209,21 @@ impl Events for ServerEvents {
         if !NODE.is_acting() {
             return;
         }
-        let name = match event {
-            KeyEvent::Came => names::queue_of(key).map(|(name, _)| name.as_bytes()),
-            KeyEvent::Gone => NODE.index.borrow().find(db, key).map(|_| key),
-        };
-        if let Some(name) = name {
-            if let Some(state) = NODE.index.borrow().find(db, name).and_then(Known::state) {
+        let companion_of = names::queue_of(key).map(|(name, _)| name.as_bytes());
+        let name = companion_of.unwrap_or(key);
+        let index = NODE.index.borrow();
+        let known = index.find(db, name);
+        // Whatever comes or goes of a queue can make its jobs claimable: a header without a pause, leases that went while
+        // it was at its `max-leased`. A companion that comes makes a queue known.
+        if known.is_some() || event == KeyEvent::Came && companion_of.is_some() {
+            if let Some(state) = known.and_then(Known::state) {
                 state.end_bulk();
-                state.forget_what_is_in_them();
+                // Of a queue whose companion went, what is left is as it was.
+                if event == KeyEvent::Came || companion_of.is_none() {
+                    state.forget_what_is_in_them();
+                }
             }
+            drop(index);
             NODE.discovery.borrow_mut().mark(db, name);
             NODE.wake_by(ctx, NODE.now(ctx).saturating_add(MARKS_WAIT_MS));
         }

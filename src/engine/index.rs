@@ -178,6 +178,8 @@ impl Index {
         if let Some(known) = self.by_number.get(&number).filter(|known| known.state.borrow().is_none()) {
             self.waiting_bytes -= known.waiting_bytes();
             known.state.replace(Some(Rc::clone(state)));
+            // Only its keys were looked for: from now on all is to be done in it.
+            self.schedule.remove(&Task::Upkeep(number));
         }
         number
     }

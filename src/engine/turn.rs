@@ -287,8 +287,12 @@ impl Node {
             self.forget(job.number);
             return None;
         }
-        // A lease that another hand wrote has set no timer.
-        self.index.borrow_mut().schedule.set_by(Task::Leases(job.number), job.now);
+        // What another hand wrote has set no timer: a lease, or what makes a job claimable that somebody waits for.
+        let mut index = self.index.borrow_mut();
+        index.schedule.set_by(Task::Leases(job.number), job.now);
+        if self.waiters.borrow().count(job.number) > 0 {
+            index.schedule.set_by(Task::Serve(job.number), job.now);
+        }
         Some(job.now.saturating_add(settings::PURGE_INTERVAL.get()))
     }
 

@@ -119,6 +119,13 @@ unsafe fn text_of(reply: *mut raw::RedisModuleCallReply) -> String {
     }
 }
 
+/// Whether a line of CLIENT LIST is that of a client which waits in a command of this module and is to be closed.
+fn is_closing(line: &str) -> bool {
+    let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name));
+    let waits_here = field("cmd=").is_some_and(|command| command.starts_with("dq."));
+    waits_here && field("flags=").is_some_and(|flags| flags.contains('A'))
+}
+
 impl Drop for CallReply {
     fn drop(&mut self) {
         if !self.0.is_null() {
@@ -176,8 +183,9 @@ impl Ctx {
         reply.element(1)
     }
 
-    /// Whether the server has marked a client to be closed, or has closed it: what is written to it goes nowhere. The
-    /// flag `A` of CLIENT LIST is the only word the server has for that.
+    /// Whether the server has marked a client to be closed that waits in a command of this module: what is written to it
+    /// goes nowhere. The flag `A` of CLIENT LIST is the only word the server has for that. A client that another module
+    /// calls with is not in the list, or has the id of one that runs another command: its promise takes what is written.
     pub fn is_closing(&self, client_id: u64) -> bool {
         let id = i64::try_from(client_id).unwrap_or(i64::MAX);
         // SAFETY: two C strings and an integer.
@@ -191,8 +199,7 @@ impl Ctx {
                 id
             ))
         });
-        let line = reply.text();
-        line.split(' ').find_map(|field| field.strip_prefix("flags=")).is_none_or(|flags| flags.contains('A'))
+        is_closing(&reply.text())
     }
 
     /// The text of one section of INFO.
@@ -292,5 +299,18 @@ impl Ctx {
                 _ => api!(RedisModule_Replicate(ctx, name, c"sv".as_ptr(), key, args.as_ptr(), args.len())),
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_closing_only_if_it_is_the_one_that_waits() {
+        assert!(is_closing("id=3 addr=127.0.0.1:1 name= flags=Ab multi=-1 cmd=dq.claim user=default\n"));
+        assert!(!is_closing("id=3 addr=127.0.0.1:1 name= flags=b multi=-1 cmd=dq.claim user=default\n"));
+        assert!(!is_closing("id=3 addr=127.0.0.1:1 name= flags=Ab multi=-1 cmd=other.call user=default\n"));
+        assert!(!is_closing(""));
     }
 }

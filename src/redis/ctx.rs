@@ -5,7 +5,7 @@ use super::text::Text;
 use redis_module::raw;
 use std::ffi::CString;
 use std::ops::Range;
-use std::ptr::{null_mut, NonNull};
+use std::ptr::NonNull;
 
 /// The server as one command, timer or event sees it. Only lent, never kept.
 pub struct Ctx(NonNull<raw::RedisModuleCtx>);
@@ -78,16 +78,6 @@ impl Ctx {
         self.flags() & (raw::REDISMODULE_CTX_FLAGS_MULTI | raw::REDISMODULE_CTX_FLAGS_LUA) != 0
     }
 
-    /// The id of the connection that called; `None` if another module did, by RedisModule_Call.
-    pub(super) fn connection(&self) -> Option<u64> {
-        // SAFETY: the context is live; with null the server only says whether it has a connection of that id.
-        unsafe {
-            let id = api!(RedisModule_GetClientId(self.raw()));
-            let found = api!(RedisModule_GetClientInfoById(null_mut(), id)) == raw::REDISMODULE_OK as i32;
-            found.then_some(id)
-        }
-    }
-
     /// The number of the database that the client has selected.
     pub fn db(&self) -> i32 {
         // SAFETY: the context is live.
@@ -152,7 +142,7 @@ pub(super) fn slots_move_in_one_piece() -> bool {
 /// Whether the server keeps an append-only file.
 pub fn keeps_aof() -> bool {
     // SAFETY: without a context the server tells what holds for itself, and not for a client.
-    unsafe { api!(RedisModule_GetContextFlags(null_mut())) as u32 & raw::REDISMODULE_CTX_FLAGS_AOF != 0 }
+    unsafe { api!(RedisModule_GetContextFlags(std::ptr::null_mut())) as u32 & raw::REDISMODULE_CTX_FLAGS_AOF != 0 }
 }
 
 /// 8 random bytes from the server.

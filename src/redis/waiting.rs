@@ -33,14 +33,14 @@ pub type WaitKey = usize;
 /// A client that waits.
 pub struct Waiting<W: Wait> {
     client: *mut raw::RedisModuleBlockedClient,
-    connection: Option<u64>,
+    client_id: u64,
     kind: PhantomData<W>,
 }
 
 /// An answer on its way.
 struct Parcel<A> {
     answer: A,
-    connection: Option<u64>,
+    client_id: u64,
     told: bool,
 }
 
@@ -58,7 +58,8 @@ impl<W: Wait> Waiting<W> {
                 return None;
             }
             api!(RedisModule_SetDisconnectCallback(client, Some(left::<W>)));
-            Some(Waiting { client, connection: ctx.connection(), kind: PhantomData })
+            let client_id = api!(RedisModule_GetClientId(ctx.raw()));
+            Some(Waiting { client, client_id, kind: PhantomData })
         }
     }
 
@@ -68,7 +69,7 @@ impl<W: Wait> Waiting<W> {
 
     /// Sends the answer, and the client waits no more.
     pub fn answer(self, answer: W::Answer) {
-        let parcel = Box::into_raw(Box::new(Parcel { answer, connection: self.connection, told: false }));
+        let parcel = Box::into_raw(Box::new(Parcel { answer, client_id: self.client_id, told: false }));
         // SAFETY: the client waits; it is unblocked once, since `self` is given up without its drop.
         unsafe { api!(RedisModule_UnblockClient(self.client, parcel.cast())) };
         std::mem::forget(self);
@@ -96,9 +97,7 @@ extern "C" fn reply<W: Wait>(ctx: *mut raw::RedisModuleCtx, _: *mut *mut raw::Re
     };
     if let Some(parcel) = parcel {
         guarded(&ctx, || {
-            // A call of another module has no connection that could be closed: its promise takes whatever is written.
-            let closes = || parcel.connection.is_some_and(|id| ctx.is_closing(id));
-            if !W::must_arrive(&parcel.answer) || !closes() {
+            if !W::must_arrive(&parcel.answer) || !ctx.is_closing(parcel.client_id) {
                 W::reply(&ctx, &parcel.answer);
                 parcel.told = true;
             }

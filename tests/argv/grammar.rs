@@ -349,6 +349,7 @@ pub fn setting(draw: &mut Draw) -> Words {
         "id-keep",
         "takeover-grace",
         "idle-queue-ttl",
+        "max-waiting-memory",
         "clock-step",
         "enabled",
     ]);

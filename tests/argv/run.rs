@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SLACK: i64 = 20_000;
 
 /// The settings at the begin of a round: leases and delays pass while it runs, letters reach their bound.
-const SETTINGS: [(&str, &str); 22] = [
+const SETTINGS: [(&str, &str); 23] = [
     ("lease", "200ms"),
     ("max-lease", "12h"),
     ("max-retries", "5"),
@@ -50,6 +50,7 @@ const SETTINGS: [(&str, &str); 22] = [
     ("id-keep", "100ms"),
     ("takeover-grace", "0"),
     ("idle-queue-ttl", "1s"),
+    ("max-waiting-memory", "auto"),
     ("clock-step", "slew"),
 ];
 

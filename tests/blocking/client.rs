@@ -34,6 +34,13 @@ impl Client {
         client
     }
 
+    /// A client of that user, whose password is anything.
+    pub fn new_as(server: &Server, user: &str) -> Client {
+        let mut client = Client::new(server);
+        client.call(args!["AUTH", user, "x"]);
+        client
+    }
+
     /// A client that speaks RESP3.
     pub fn resp3(server: &Server) -> Client {
         let mut client = Client::new(server);

@@ -10,8 +10,10 @@ mod scene;
 
 mod bad_options;
 mod busy;
+mod called;
 mod chaos;
 mod crowd;
+mod gone;
 mod idle;
 mod inside;
 mod keys;

@@ -20,9 +20,7 @@ fn worker(server: &Server) -> Client {
         "+dq.mclaim",
         "+client|id",
     ]);
-    let mut client = Client::new(server);
-    client.call(args!["AUTH", "worker", "x"]);
-    client
+    Client::new_as(server, "worker")
 }
 
 fn set_user(server: &Server, rules: &[&str]) {
@@ -58,9 +56,10 @@ fn who_lost_its_rights_is_refused_and_the_next_in_line_is_served() {
     ];
     for (what, words, rules, is_logged) in cases {
         let mut first = worker(&scene);
-        first.wait_for_job(&scene, words());
-        let mut next = Client::waiting(&scene, "mail", &["BLOCK", "0"]);
         scene.run(&["ACL", "LOG", "RESET"]);
+        first.wait_for_job(&scene, words());
+        assert_acl_log(&scene, 0, "nothing was denied to a client that waits");
+        let mut next = Client::waiting(&scene, "mail", &["BLOCK", "0"]);
         set_user(&scene, rules);
         first.assert_silent(&scene);
         let mut q = scene.queue("mail");

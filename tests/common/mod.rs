@@ -8,6 +8,8 @@ use redis::Value;
 #[allow(dead_code)]
 pub mod builds;
 #[allow(dead_code)]
+pub mod caller;
+#[allow(dead_code)]
 pub mod dice;
 #[allow(dead_code)]
 pub mod sentinel;

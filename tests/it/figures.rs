@@ -67,10 +67,11 @@ fn info_has_a_section_with_every_figure() {
     let server = Server::start();
     let all = text(&server.run(&["INFO", "dq"]));
     let names: Vec<&str> = all.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name).collect();
-    let expected = "version acting takes_writes aof_loadable queues waiting jobs_ready jobs_delayed jobs_leased \
-                    jobs_dead queues_far queues_behind queues_full clock_offset_ms clock_steps clock_held \
-                    cross_slot_refusals refused_full \
-                    leases_lapsed stale_purged timer_runs timer_us timer_longest_us timer_lease_runs timer_lease_us \
+    let expected =
+        "version acting takes_writes aof_loadable queues waiting waiting_bytes waiting_max_bytes jobs_ready \
+                    jobs_delayed jobs_leased jobs_dead queues_far queues_behind queues_full clock_offset_ms \
+                    clock_steps clock_held cross_slot_refusals refused_full refused_waiting leases_lapsed \
+                    stale_purged timer_runs timer_us timer_longest_us timer_lease_runs timer_lease_us \
                     timer_purge_runs timer_purge_us timer_bulk_runs timer_bulk_us";
     let expected: Vec<String> = expected.split_whitespace().map(|name| format!("dq_{name}")).collect();
     assert_eq!(names, expected);

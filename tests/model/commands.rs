@@ -749,7 +749,7 @@ impl Run<'_> {
             queue.dead.clear();
             queue.ids.clear();
             if let Some(known) = &mut queue.known {
-                (known.resumed_at, known.next_turn) = (0, 0);
+                (known.resumed_at, known.served) = (0, 0);
             }
             Some(gone)
         });

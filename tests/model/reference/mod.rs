@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use openings::Openings;
-use queue::{Id, Known, Live, Place, Queue, Receipt, Scene};
+use queue::{Id, Live, Place, Queue, Receipt, Scene};
 
 use crate::common::msgpack::Record;
 use crate::settings;
@@ -91,6 +91,8 @@ pub struct World {
     pub others: Vec<World>,
     order: Order,
     lives: u64,
+    /// Rotating claims that were served.
+    turns: u64,
     pub numbers: Numbers,
     receipt_texts: HashSet<String>,
 }
@@ -129,6 +131,7 @@ impl World {
             others: Vec::new(),
             order: Order::ByTime,
             lives: 0,
+            turns: 0,
             numbers: Numbers::default(),
             receipt_texts: HashSet::new(),
         }
@@ -261,20 +264,31 @@ impl World {
 
     /// Claims from the first of the queues that has jobs; that one and its jobs.
     pub fn claim(&mut self, queues: &[usize], count: u64, lease: Option<u64>, rotates: bool) -> (usize, Vec<Id>) {
-        let first = queues[0];
-        let begin = if rotates { self.queues[first].known.as_ref().map_or(0, |known| known.next_turn) } else { 0 };
-        for step in 0..queues.len() {
-            let place = (begin + step) % queues.len();
-            let jobs = self.change(queues[place], |queue, scene| queue.claim(scene, count, lease));
+        for q in self.in_turn(queues, rotates) {
+            let jobs = self.change(q, |queue, scene| queue.claim(scene, count, lease));
             if !jobs.is_empty() {
-                if let (true, Some(known)) = (rotates, &mut self.queues[first].known) {
-                    known.next_turn = place + 1;
-                }
+                self.note_turn(q, rotates);
                 self.note_work(queues);
-                return (queues[place], jobs);
+                return (q, jobs);
             }
         }
-        (first, Vec::new())
+        (queues[0], Vec::new())
+    }
+
+    /// The queues in the order in which a claim looks at them.
+    fn in_turn(&self, queues: &[usize], rotates: bool) -> Vec<usize> {
+        let mut queues = queues.to_vec();
+        if rotates {
+            queues.sort_by_key(|q| self.queues[*q].known.as_ref().map_or(0, |known| known.served));
+        }
+        queues
+    }
+
+    fn note_turn(&mut self, q: usize, rotates: bool) {
+        if let (true, Some(known)) = (rotates, &mut self.queues[q].known) {
+            self.turns += 1;
+            known.served = self.turns;
+        }
     }
 
     /// A claim named these queues, whichever of them gave jobs.
@@ -403,18 +417,12 @@ impl World {
     /// Serves the waiter, of a queue of which has something for it.
     fn serve(&mut self) {
         let Some(waiter) = self.waiter.take() else { return };
-        let (scene, first, len) = (self.scene.clone(), waiter.queues[0], waiter.queues.len());
-        let begin = match &self.queues[first].known {
-            Some(known) if waiter.rotates => known.next_turn,
-            _ => 0,
-        };
-        let mut places = (0..len).map(|step| (begin + step) % len);
-        let Some(place) = places.find(|place| self.has_claimable(waiter.queues[*place])) else { return };
-        let jobs = self.queues[waiter.queues[place]].claim(&scene, waiter.count, waiter.lease);
-        if let (true, Some(known)) = (waiter.rotates, &mut self.queues[first].known) {
-            known.next_turn = place + 1;
-        }
-        self.told = Some(Told::Jobs(waiter.queues[place], jobs));
+        let scene = self.scene.clone();
+        let mut queues = self.in_turn(&waiter.queues, waiter.rotates).into_iter();
+        let Some(q) = queues.find(|q| self.has_claimable(*q)) else { return };
+        let jobs = self.queues[q].claim(&scene, waiter.count, waiter.lease);
+        self.note_turn(q, waiter.rotates);
+        self.told = Some(Told::Jobs(q, jobs));
     }
 
     fn look_over(&mut self, q: usize) {
@@ -431,7 +439,7 @@ impl World {
         if is_over && queue.is_idle() {
             queue.header = None;
         }
-        if !queue.exists() && !has_waiters {
+        if !queue.exists() {
             queue.known = None;
         }
     }
@@ -478,18 +486,13 @@ impl World {
         }
     }
 
-    /// The server was ended and has started again, or has loaded its data anew: then the figures of queues that somebody
-    /// waited for go on, and those of others begin at zero.
+    /// The server was ended and has started again, or has loaded its data anew: the figures begin at zero.
     pub fn restart(&mut self, is_reload: bool) {
         if !is_reload {
             self.scene.now_us = self.wall_us;
         }
         self.openings = Openings::default();
-        for q in 0..self.queues.len() {
-            let stays = is_reload && self.waits_for(q);
-            let known = self.queues[q].known.take().filter(|_| stays);
-            self.queues[q].known = known.map(|known| Known { resumed_at: 0, next_turn: 0, ..known });
-        }
+        self.queues.iter_mut().for_each(|queue| queue.known = None);
         self.waiter = None;
         self.meet_all();
         // A number may come again that belongs to nothing any more.

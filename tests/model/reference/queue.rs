@@ -105,8 +105,8 @@ pub struct Known {
     pub resumed_at: u64,
     /// When the queue is looked over next.
     pub upkeep_at: u64,
-    /// The place at which the next rotating claim begins that names this queue first.
-    pub next_turn: usize,
+    /// The number of the last rotating claim that the queue served.
+    pub served: u64,
 }
 
 #[derive(Clone, Debug, Default)]
