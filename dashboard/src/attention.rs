@@ -170,7 +170,8 @@ fn broken(facts: &Facts) -> Option<Reason> {
 fn died(facts: &Facts) -> Option<Reason> {
     let died = facts.minute.counted.failed;
     (died > 0).then(|| {
-        let error = mostly(facts.dead_error.as_ref());
+        // Said already by a reason before this one.
+        let error = mostly(facts.dead_error.as_ref().filter(|_| failing(facts).is_none()));
         Reason::new(Level::Warn, died, format!("{} died in {}{error}", jobs(died), window(&facts.minute)))
     })
 }

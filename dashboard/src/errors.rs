@@ -88,10 +88,11 @@ pub struct Group {
     pub count: usize,
     pub first_at: i64,
     pub last_at: i64,
-    pub example: String,
     pub queues: Vec<Place>,
     /// Queues that have the error; the list may have fewer.
     pub all_queues: usize,
+    /// Whether there may be more jobs: those of a queue were not all read.
+    pub at_least: bool,
 }
 
 /// An error in one queue.
@@ -102,6 +103,7 @@ pub struct Place {
     pub count: usize,
     pub first_at: i64,
     pub last_at: i64,
+    pub example: String,
     pub example_id: String,
 }
 
@@ -221,24 +223,22 @@ impl Errors {
             let samples = || read.samples.iter().flatten();
             shown.sampled_queues += usize::from(samples().next().is_some());
             shown.sampled_jobs += samples().map(|sample| sample.read).sum::<usize>();
-            shown.sampled_all &= samples().all(|sample| sample.whole);
+            let whole = samples().all(|sample| sample.whole);
+            shown.sampled_all &= whole;
             for (shape, sighting) in &read.retrying {
-                let Found { count, example, example_id } = &sighting.found;
-                let place = place(queue, *count, (sighting.first_at, sighting.last_at), example_id);
-                add(
-                    groups.entry(("retrying", "", shape)).or_insert_with(|| group("retrying", "", shape)),
-                    place,
-                    example,
-                );
+                let all = groups.entry(("retrying", "", shape)).or_insert_with(|| group("retrying", "", shape));
+                all.at_least |= !whole;
+                add(all, place(queue, &sighting.found, sighting.first_at, sighting.last_at));
             }
             let Some((seen, _)) = &read.dead else { continue };
             shown.dead_read += seen.seen;
-            for found in &seen.groups {
-                let place = place(queue, found.count, (found.first_at, found.last_at), &found.example_id);
-                let all = groups
-                    .entry(("dead", &found.reason, &found.shape))
-                    .or_insert_with(|| group("dead", &found.reason, &found.shape));
-                add(all, place, &found.example);
+            for dead in &seen.groups {
+                let name = ("dead", dead.reason.as_str(), dead.shape.as_str());
+                let all = groups.entry(name).or_insert_with(|| group(name.0, name.1, name.2));
+                all.at_least |= !seen.all;
+                let (example, example_id) = (dead.example.clone(), dead.example_id.clone());
+                let found = Found { count: dead.count, example, example_id };
+                add(all, place(queue, &found, dead.first_at, dead.last_at));
             }
         }
         shown.all_groups = groups.len();
@@ -291,22 +291,21 @@ fn group(state: &'static str, reason: &str, shape: &str) -> Group {
         count: 0,
         first_at: i64::MAX,
         last_at: 0,
-        example: String::new(),
         queues: Vec::new(),
         all_queues: 0,
+        at_least: false,
     }
 }
 
-fn place(queue: &[u8], count: usize, (first_at, last_at): (i64, i64), example_id: &str) -> Place {
-    Place { key: key(queue), name: line(queue, 80), count, first_at, last_at, example_id: example_id.to_string() }
+fn place(queue: &[u8], found: &Found, first_at: i64, last_at: i64) -> Place {
+    let Found { count, example, example_id } = found.clone();
+    Place { key: key(queue), name: line(queue, 80), count, first_at, last_at, example, example_id }
 }
 
-fn add(group: &mut Group, place: Place, example: &str) {
+fn add(group: &mut Group, place: Place) {
     group.count += place.count;
     group.first_at = group.first_at.min(place.first_at);
-    if place.last_at >= group.last_at {
-        (group.last_at, group.example) = (place.last_at, example.to_string());
-    }
+    group.last_at = group.last_at.max(place.last_at);
     group.queues.push(place);
 }
 

@@ -1,7 +1,9 @@
 //! What a browser asks for.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State};
@@ -37,6 +39,9 @@ pub struct App {
 
 /// Characters of an action in the log: the whole shape of a group of dead letters.
 const LOGGED: usize = 500;
+
+/// How long a page waits for one reply.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 type Known = State<Arc<App>>;
 
@@ -176,7 +181,7 @@ async fn queue(State(app): Known, query: Query) -> Response {
 }
 
 async fn counts(State(app): Known, query: Query) -> Response {
-    answer(app.pages.counts(&query.bytes("queue")).await.map(Arc::new))
+    patiently(async move { app.pages.counts(&query.bytes("queue")).await.map(Arc::new) }).await
 }
 
 async fn history(State(app): Known, query: Query) -> Response {
@@ -219,26 +224,27 @@ async fn jobs(State(app): Known, query: Query) -> Response {
         Ok(ms) => crate::jobs::cursor_at(ms),
         Err(_) => query.bytes("after"),
     };
-    answer(app.pages.jobs(&query.bytes("queue"), &state, &after).await)
+    patiently(async move { app.pages.jobs(&query.bytes("queue"), &state, &after).await }).await
 }
 
 async fn newest(State(app): Known, query: Query) -> Response {
     let ahead = ahead(&app.shared.sample());
-    answer(app.pages.newest_dead(&query.bytes("queue"), ahead).await)
+    patiently(async move { app.pages.newest_dead(&query.bytes("queue"), ahead).await }).await
 }
 
 async fn groups(State(app): Known, query: Query) -> Response {
     let name = query.bytes("queue");
     let dead = app.shared.sample().row(&name).map_or(0, |row| row.counts.dead);
-    answer(app.pages.groups(&name, usize::try_from(dead).unwrap_or(0)).await)
+    let dead = usize::try_from(dead).unwrap_or(0);
+    patiently(async move { app.pages.groups(&name, dead).await }).await
 }
 
 async fn job(State(app): Known, query: Query) -> Response {
-    answer(app.pages.job(&query.bytes("queue"), &query.bytes("id")).await)
+    patiently(async move { app.pages.job(&query.bytes("queue"), &query.bytes("id")).await }).await
 }
 
 async fn settings(State(app): Known, query: Query) -> Response {
-    answer(app.pages.settings(&query.bytes("queue")).await)
+    patiently(async move { app.pages.settings(&query.bytes("queue")).await }).await
 }
 
 /// The bytes of a payload, as a file that no browser opens by itself.
@@ -273,6 +279,24 @@ async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query
     match done {
         Ok(done) => Json(json!({ "done": done })).into_response(),
         Err(trouble) => refusal(&trouble),
+    }
+}
+
+/// Replies with what is read, or, if that takes long, that it is under way. The page then asks again and is given it: it
+/// takes this program for gone if a reply takes longer than 5 s, and reading that has to wait for its turn may.
+async fn patiently<T, R>(read: R) -> Response
+where
+    T: Serialize + Send + Sync + 'static,
+    R: Future<Output = Result<Arc<T>, Trouble>> + Send + 'static,
+{
+    match tokio::time::timeout(PATIENCE, tokio::spawn(read)).await {
+        Ok(Ok(read)) => answer(read),
+        Ok(Err(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(_) => {
+            let trouble =
+                Trouble::new(Kind::Busy, "Waiting for the server", &["It is asked only a few times a second."]);
+            ([(header::RETRY_AFTER, "0")], refusal(&trouble)).into_response()
+        }
     }
 }
 

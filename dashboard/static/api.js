@@ -26,8 +26,8 @@ const SLOW_ACTION = {
   advice: ["The log of dq-dashboard says what was done."],
 };
 
-/** How often, and after how many ms. */
-const AGAIN = 5;
+/** How often what has to wait for its turn is asked for again, and after how many ms unless the reply says so. */
+const AGAIN = 12;
 const REST = 2000;
 
 let onLogin = () => {};
@@ -48,12 +48,12 @@ export function address(path, values = {}) {
   return text ? `api/${path}?${text}` : `api/${path}`;
 }
 
-/** If too many ask at once, it is asked again a few times. */
+/** If too many ask at once, or what is asked for is still being read, it is asked again a few times. */
 export async function read(path, values = {}, signal = undefined) {
   for (let left = AGAIN; ; left -= 1) {
     const response = await send(address(path, values), { signal: within(READ, signal) });
     if (response.status !== 429 || left === 0) return answer(response);
-    await new Promise((resolve) => setTimeout(resolve, REST));
+    await new Promise((resolve) => setTimeout(resolve, response.retryAfter === "0" ? 0 : REST));
   }
 }
 
@@ -79,7 +79,7 @@ async function send(where, options, gone = GONE) {
     const response = await fetch(where, { credentials: "same-origin", cache: "no-store", ...options });
     // A program that hangs in the middle of a reply hangs, too.
     const text = await response.text();
-    return { status: response.status, ok: response.ok, text };
+    return { status: response.status, ok: response.ok, retryAfter: response.headers.get("retry-after"), text };
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Trouble(error.name === "TimeoutError" ? gone : GONE);

@@ -83,7 +83,7 @@ function groupItem(group, look) {
   return h(
     "li",
     { class: "group", "data-state": group.state },
-    h("div", { class: "group-head" }, h("b", { class: "group-count" }, number(group.count)), tags, look.withQueues ? null : buttons(group, first)),
+    h("div", { class: "group-head" }, h("b", { class: "group-count" }, group.at_least ? `${number(group.count)}+` : number(group.count)), tags, look.withQueues ? null : buttons(group, first)),
     h("p", { class: "group-error" }, group.shape ? foreign(group.shape, "code") : h("span", { class: "dim" }, "no error text")),
     look.withQueues ? h("ul", { class: "places" }, group.queues.map((place) => placeItem(group, place)), more > 0 ? h("li", { class: "dim" }, `and ${number(more)} more queues`) : null) : null,
     h(
@@ -93,7 +93,7 @@ function groupItem(group, look) {
       time(group.last_at),
       " · for example ",
       h("a", { href: jobLink(first.key, first.example_id), "data-row": true }, h("code", {}, first.example_id)),
-      group.example && group.example !== group.shape ? [": ", foreign(group.example)] : null,
+      first.example && first.example !== group.shape ? [": ", foreign(first.example)] : null,
     ),
   );
 }

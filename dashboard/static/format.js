@@ -73,7 +73,7 @@ export const date = (ms) => `${day.format(ms)} ${zone(ms)}`;
 export const utc = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 
 /** Both, for a note beside a time. */
-export const dates = (ms) => `${date(ms)} (${utc(ms)})`;
+export const dates = (ms) => (zone(ms) === "UTC" ? date(ms) : `${date(ms)} (${utc(ms)})`);
 
 export function bytes(n) {
   if (n < 1024) return `${n} ${n === 1 ? "byte" : "bytes"}`;

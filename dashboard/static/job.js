@@ -3,7 +3,7 @@
 import { cancelIds, mayAct, replayIds, rescheduleIds } from "./actions.js";
 import { address, read } from "./api.js";
 import { foreign, h, refill, write } from "./dom.js";
-import { bytes, date, duration, number, relative, utc } from "./format.js";
+import { bytes, date, duration, number, relative, utc, zone } from "./format.js";
 import { follow, now } from "./live.js";
 import { decodeName, emptyRow } from "./queue.js";
 import { queueLink } from "./router.js";
@@ -121,7 +121,7 @@ function times(job) {
     "section",
     { class: "panel", "aria-labelledby": "times-title" },
     h("h2", { id: "times-title" }, "Times"),
-    h("dl", { class: "facts" }, rows.map(([name, at]) => [h("dt", {}, name), h("dd", {}, h("span", { "data-at": at }, relative(at, now())), h("time", { class: "dim", datetime: new Date(at).toISOString() }, date(at), h("br"), utc(at)))])),
+    h("dl", { class: "facts" }, rows.map(([name, at]) => [h("dt", {}, name), h("dd", {}, h("span", { "data-at": at }, relative(at, now())), h("time", { class: "dim", datetime: new Date(at).toISOString() }, date(at), zone(at) === "UTC" ? null : [h("br"), utc(at)]))])),
   );
 }
 

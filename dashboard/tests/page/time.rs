@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::args;
 use crate::browser::Page;
-use crate::common::Server;
+use crate::common::{wait_for, Server};
 use crate::dashboard::Dashboard;
+use crate::http::get;
 
 /// The age beside "live", in whole seconds; 0 for "now".
 const AGE: &str = "Number(/([0-9]+)/.exec(document.querySelector('#age').innerText)?.[1] ?? 0)";
@@ -26,6 +27,28 @@ fn a_dashboard_that_hangs_is_told() {
     dashboard.signal(libc::SIGCONT);
     page.sees("#link", "live");
     page.wait(&format!("{AGE} < 4 && !document.body.classList.contains('stale')"));
+}
+
+/// The server is asked a few times a second, so a page may have to wait for longer than a reply may take.
+#[test]
+fn a_page_that_waits_for_its_turn_is_not_taken_for_one_that_hangs() {
+    let server = Server::start();
+    server.queue("mail").push_many(5, &args!["DELAY", "1h"]);
+    let dashboard = Dashboard::of(&server);
+    let mut page = Page::open(&dashboard.base);
+    page.sees("tr[data-queue='mail']", "5");
+    let port = dashboard.port;
+    std::thread::scope(|threads| {
+        let readers: Vec<_> = (0..32)
+            .map(|number| threads.spawn(move || get(port, &format!("/api/job?queue=mail&id={number}")).status))
+            .collect();
+        // Behind all of them.
+        wait_for("the burst to be used", || get(port, "/api/job?queue=mail&id=last").status == 429);
+        page.go("#/q/mail/delayed");
+        page.wait("document.querySelectorAll('table.jobs tbody tr').length === 5");
+        readers.into_iter().for_each(|reader| assert!([200, 429].contains(&reader.join().expect("it ran"))));
+    });
+    assert!(!page.text("body").contains("No reply"), "it was taken for one that hangs");
 }
 
 #[test]
