@@ -30,6 +30,10 @@ fn axe() -> Option<String> {
 }
 
 fn stock(server: &Server) -> (String, Queue) {
+    let mut failing = server.queue("payments");
+    failing.push("x");
+    let job = failing.claim();
+    failing.ok("RETRY", args![&job.receipt, "DELAY", "10m", "ERROR", "HTTP 502 from https://pay.example.com"]);
     let mut q = server.queue("mail");
     q.push_many(60, &args!["DELAY", "1h"]);
     q.push_many(3, &[]);
@@ -43,6 +47,8 @@ fn parts(id: &str) -> Vec<(String, &'static str)> {
     let part = |tab: &str| format!("#/q/mail{tab}");
     vec![
         ("#/".to_string(), "mail"),
+        ("#/errors".to_string(), "HTTP 502"),
+        ("#/q/payments".to_string(), "HTTP 502"),
         (part(""), "Throughput"),
         (part("/ready"), "Page 1"),
         (part("/delayed"), "Page 1"),
