@@ -3,6 +3,8 @@
 use redis::Cmd;
 use serde::Deserialize;
 
+use crate::attention::grouped;
+use crate::dead::{self, Shown};
 use crate::pages::Pages;
 use crate::reply::int;
 use crate::trouble::{Kind, Trouble};
@@ -13,9 +15,10 @@ use crate::trouble::{Kind, Trouble};
 pub enum Action {
     Pause,
     Resume,
-    /// Takes jobs out for good.
+    /// Takes jobs out for good: those of the ids, or the dead letters of a group.
     Cancel {
-        ids: Vec<String>,
+        ids: Option<Vec<String>>,
+        group: Option<Shown>,
         state: Option<State>,
     },
     /// Gives ready and delayed jobs another due time: those of the ids, or all.
@@ -26,7 +29,7 @@ pub enum Action {
     /// Makes dead letters jobs again: those of the ids, of a group, of a reason, or all.
     Replay {
         ids: Option<Vec<String>>,
-        group: Option<String>,
+        group: Option<Shown>,
         reason: Option<Reason>,
         #[serde(default)]
         spread_ms: u64,
@@ -89,19 +92,19 @@ pub async fn run(pages: &Pages, queue: &[u8], action: &Action) -> Result<String,
         Action::Resume => {
             ask(pages, queue, "DQ.RESUME", &[]).await.map(|_| "Resumed: its jobs are claimed again".to_string())
         }
-        Action::Cancel { ids, state } => cancel(pages, queue, ids, *state).await,
+        Action::Cancel { ids: Some(ids), state, .. } => cancel(pages, queue, ids, *state).await,
+        Action::Cancel { group: Some(group), .. } => match dead::ids(pages, queue, group).await {
+            Ok(ids) => cancel(pages, queue, &ids, Some(State::Dead)).await,
+            Err(trouble) => Err(trouble),
+        },
+        Action::Cancel { .. } => cancel(pages, queue, &[], None).await,
         Action::Reschedule { ids, delay_ms } => reschedule(pages, queue, ids.as_deref(), *delay_ms).await,
-        Action::Replay { ids, group, reason, spread_ms } => {
-            let ids = match (ids, group) {
-                (Some(ids), _) => Some(ids.clone()),
-                (None, Some(group)) => Some(pages.dead.ids(queue, group).await),
-                (None, None) => None,
-            };
-            match ids {
-                Some(ids) => replay_ids(pages, queue, &ids).await,
-                None => replay_all(pages, queue, *reason, *spread_ms).await,
-            }
-        }
+        Action::Replay { ids: Some(ids), spread_ms, .. } => replay_ids(pages, queue, ids, None, *spread_ms).await,
+        Action::Replay { group: Some(group), spread_ms, .. } => match dead::ids(pages, queue, group).await {
+            Ok(ids) => replay_ids(pages, queue, &ids, Some(&group.reason), *spread_ms).await,
+            Err(trouble) => Err(trouble),
+        },
+        Action::Replay { reason, spread_ms, .. } => replay_all(pages, queue, *reason, *spread_ms).await,
         Action::Purge { states } => purge(pages, queue, states).await,
     };
     pages.forget(queue);
@@ -119,7 +122,8 @@ async fn cancel(pages: &Pages, queue: &[u8], ids: &[String], state: Option<State
     for some in some(ids)?.chunks(IDS) {
         let mut words = state.map_or(Vec::new(), |state| vec!["STATE", state.word()]);
         words.extend(some.iter().map(String::as_str));
-        went += ask(pages, queue, "DQ.CANCEL", &words).await?;
+        went +=
+            ask(pages, queue, "DQ.CANCEL", &words).await.map_err(|trouble| after("Cancelled", went, ids, trouble))?;
     }
     Ok(of("Cancelled", went, ids.len()))
 }
@@ -134,20 +138,39 @@ async fn reschedule(pages: &Pages, queue: &[u8], ids: Option<&[String]>, delay_m
     for some in some(ids)?.chunks(IDS) {
         let mut words = vec!["DELAY", &delay, "IDS"];
         words.extend(some.iter().map(String::as_str));
-        moved += ask(pages, queue, "DQ.RESCHEDULE", &words).await?;
+        moved += ask(pages, queue, "DQ.RESCHEDULE", &words)
+            .await
+            .map_err(|trouble| after("Rescheduled", moved, ids, trouble))?;
     }
     Ok(of("Rescheduled", moved, ids.len()))
 }
 
-/// A call replays at most 8 MiB: what it left is asked for again, until nothing more comes back.
-async fn replay_ids(pages: &Pages, queue: &[u8], ids: &[String]) -> Result<String, Trouble> {
+/// Replays letters by their ids. A call replays at most 8 MiB: what it left is asked for again, until nothing more comes
+/// back. Each call has its part of the time that the jobs are spread over. `reason` leaves out letters that died anew of
+/// another one meanwhile.
+async fn replay_ids(
+    pages: &Pages,
+    queue: &[u8],
+    ids: &[String],
+    reason: Option<&str>,
+    spread_ms: u64,
+) -> Result<String, Trouble> {
     let mut replayed = 0;
-    for some in some(ids)?.chunks(IDS) {
-        let mut words = vec!["IDS"];
+    let part = |done: usize| (u128::from(spread_ms) * done as u128 / ids.len() as u128) as u64;
+    for (place, some) in some(ids)?.chunks(IDS).enumerate() {
+        let (from, to) = (part(place * IDS), part(place * IDS + some.len()));
+        let (delay, spread) = (from.to_string(), (to - from).to_string());
+        let mut words = reason.map_or(Vec::new(), |reason| vec!["REASON", reason]);
+        if spread_ms > 0 {
+            words.extend(["DELAY", &delay, "SPREAD", &spread]);
+        }
+        words.push("IDS");
         words.extend(some.iter().map(String::as_str));
         let mut left = some.len() as i64;
         while left > 0 {
-            let now = ask(pages, queue, "DQ.REPLAY", &words).await?;
+            let now = ask(pages, queue, "DQ.REPLAY", &words)
+                .await
+                .map_err(|trouble| after("Replayed", replayed, ids, trouble))?;
             replayed += now;
             left = if now == 0 { 0 } else { left - now };
         }
@@ -181,11 +204,11 @@ fn some(ids: &[String]) -> Result<&[String], Trouble> {
 }
 
 fn jobs(count: i64) -> String {
-    format!("{count} {}", if count == 1 { "job" } else { "jobs" })
+    format!("{} {}", grouped(count), if count == 1 { "job" } else { "jobs" })
 }
 
 fn letters(count: i64) -> String {
-    format!("{count} dead {}", if count == 1 { "letter" } else { "letters" })
+    format!("{} dead {}", grouped(count), if count == 1 { "letter" } else { "letters" })
 }
 
 /// How many of those that were asked for.
@@ -193,14 +216,23 @@ fn of(what: &str, count: i64, asked: usize) -> String {
     if count as usize >= asked {
         format!("{what} {}", jobs(count))
     } else {
+        let (count, asked) = (grouped(count), grouped(asked as i64));
         format!("{what} {count} of {asked}: the others were gone, or in another state")
     }
 }
 
-/// Of more than a thousand the rest follows by itself.
+/// What went wrong, and how many jobs were done before it did.
+fn after(what: &str, count: i64, ids: &[String], mut trouble: Trouble) -> Trouble {
+    if count > 0 {
+        trouble.advice.push(format!("{what} {} of {} before that.", grouped(count), grouped(ids.len() as i64)));
+    }
+    trouble
+}
+
+/// Says that the rest of more than a thousand follows.
 fn slices(count: i64) -> &'static str {
     if count > 1000 {
-        "; the server goes on with them by itself, and the queue's page shows how many are left"
+        "; the server goes on with them on its own, and the queue's page shows how many are left"
     } else {
         ""
     }

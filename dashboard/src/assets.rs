@@ -39,6 +39,7 @@ const FILES: &[(&str, &[u8])] = files![
     "queue.js",
     "jobs.js",
     "dead.js",
+    "errors.js",
     "settings.js",
     "job.js",
 ];

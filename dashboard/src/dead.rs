@@ -1,38 +1,42 @@
-//! Dead letters grouped by what they died of.
+//! Dead letters grouped by their error.
 //!
-//! The letters are read page by page in the order of their deaths, a little at each question of a browser, and what was
-//! read is kept: a second look reads only what died since.
+//! The letters are read page by page, a little at a time, and what was read is kept. Those that died lately are read
+//! first: they say what is wrong now.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use redis::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::jobs::{brief, cursor_at, page, peek, Brief, Page};
 use crate::pages::Pages;
-use crate::reply::list;
-use crate::trouble::Trouble;
+use crate::reply::{list, text};
+use crate::sample::now_ms;
+use crate::shapes::{mask, Masked, Shapes};
+use crate::trouble::{Kind, Trouble};
 
 /// Letters of one command; it holds the server for about 2 ms.
 const STEP: i64 = 500;
-/// Letters that are grouped; beyond them the page says that it has not seen all.
+/// Letters that are grouped; beyond them the page says that it has not read all.
 const MOST: usize = 200_000;
-/// Groups; letters of other kinds than these are one group.
+/// Groups of one queue; letters of further kinds are one group.
 const GROUPS: usize = 300;
-/// Ids of a group that a replay of the group can name.
-const IDS: usize = 20_000;
-/// Queues whose groups are kept, and how long they are after the last look.
-const QUEUES: usize = 8;
+/// Queues whose groups are kept, and how long they are after they were last read or shown.
+const QUEUES: usize = 200;
 const KEEP: Duration = Duration::from_secs(300);
+/// A scan begins with the letters that died so long ago, goes on to the newest, and reads the older ones after that.
+const FRESH_MS: i64 = 10 * 60_000;
+/// Between two reads of one queue for the browsers that show it.
+const REST: Duration = Duration::from_millis(900);
 /// Letters of the newest page.
 const NEWEST: usize = 100;
 
 /// Letters that died of the same.
 #[derive(Clone, Serialize)]
 pub struct Group {
-    /// What names it in an action.
-    pub key: String,
+    /// Empty for the letters that are of more kinds than are told apart.
     pub reason: String,
     /// The error without what differs from letter to letter.
     pub shape: String,
@@ -42,18 +46,37 @@ pub struct Group {
     pub first_at: i64,
     pub last_at: i64,
     #[serde(skip)]
-    pub ids: Vec<String>,
+    masked: Masked,
+}
+
+/// A group as a browser was shown it: what an action on the group names. Which letters these are is read again before
+/// anything is done to them.
+#[derive(Deserialize, Debug, Clone)]
+#[serde(deny_unknown_fields)]
+pub struct Shown {
+    pub reason: String,
+    pub shape: String,
+    pub count: usize,
+    pub first_at: i64,
+    pub last_at: i64,
 }
 
 /// What is known of the letters of one queue.
-#[derive(Default)]
 struct Scan {
     groups: HashMap<(String, String), Group>,
-    /// Time and id of the last letter that was read.
-    last: Option<(i64, String)>,
+    shapes: Shapes,
+    /// Letters that died before this time, in ms, are read last.
+    boundary: i64,
+    /// Where the next page of the lately died, and of the others, begins.
+    fresh: Vec<u8>,
+    old: Vec<u8>,
+    fresh_is_read: bool,
+    old_is_read: bool,
     seen: usize,
-    at_end: bool,
-    touched: Option<Instant>,
+    /// Pages that were read.
+    pages: u64,
+    touched: Instant,
+    read_at: Option<Instant>,
 }
 
 /// What a page shows of it.
@@ -67,30 +90,44 @@ pub struct Seen {
     pub bounded: bool,
 }
 
+type Slot = Arc<tokio::sync::Mutex<Scan>>;
+
 #[derive(Default)]
-pub struct Dead(Mutex<HashMap<Vec<u8>, Arc<tokio::sync::Mutex<Scan>>>>);
+pub struct Dead(Mutex<HashMap<Vec<u8>, Slot>>);
 
 impl Dead {
-    /// Reads on for a little, and shows the groups; `dead` is how many letters the last look counted.
+    /// Reads a page more and shows the groups. `dead` is how many letters the last look counted.
     pub async fn groups(&self, pages: &Pages, queue: &[u8], dead: usize) -> Result<Seen, Trouble> {
-        let scan = self.scan(queue);
-        let mut scan = scan.lock().await;
-        if dead < scan.seen && scan.at_end {
-            *scan = Scan::default();
-        }
-        let rested = scan.touched.is_none_or(|at| at.elapsed() > Duration::from_millis(900));
-        if rested && scan.seen < MOST && (!scan.at_end || dead > scan.seen) {
-            scan.read(pages, queue).await?;
-            scan.touched = Some(Instant::now());
+        let slot = self.slot(queue);
+        let mut scan = slot.lock().await;
+        let rested = scan.read_at.is_none_or(|at| at.elapsed() > REST);
+        if rested && scan.wants(dead) {
+            let reply = pages.ask(queue, scan.next(queue)).await?;
+            scan.take(&reply);
         }
         Ok(scan.show())
     }
 
-    /// The ids of a group's letters, as far as they were read.
-    pub async fn ids(&self, queue: &[u8], key: &str) -> Vec<String> {
-        let scan = self.scan(queue);
-        let scan = scan.lock().await;
-        scan.groups.values().find(|group| group.key == key).map(|group| group.ids.clone()).unwrap_or_default()
+    /// The command that reads a page more of a queue's letters, if there is more to read, and the number of the page.
+    pub async fn next(&self, queue: &[u8], dead: usize) -> Option<(redis::Cmd, u64)> {
+        let slot = self.slot(queue);
+        let mut scan = slot.lock().await;
+        scan.wants(dead).then(|| (scan.next(queue), scan.pages))
+    }
+
+    /// Takes the page of this number, unless somebody else read it meanwhile, and shows the groups.
+    pub async fn take(&self, queue: &[u8], number: u64, reply: &Value) -> Seen {
+        let slot = self.slot(queue);
+        let mut scan = slot.lock().await;
+        if scan.pages == number {
+            scan.take(reply);
+        }
+        scan.show()
+    }
+
+    /// The groups as far as the letters were read.
+    pub async fn show(&self, queue: &[u8]) -> Seen {
+        self.slot(queue).lock().await.show()
     }
 
     /// Something was done to the letters: what is known of them is out of date.
@@ -98,90 +135,165 @@ impl Dead {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).remove(queue);
     }
 
-    fn scan(&self, queue: &[u8]) -> Arc<tokio::sync::Mutex<Scan>> {
+    fn slot(&self, queue: &[u8]) -> Slot {
         let mut scans = self.0.lock().unwrap_or_else(|e| e.into_inner());
-        let is_old = |scan: &Arc<tokio::sync::Mutex<Scan>>| {
-            scan.try_lock().is_ok_and(|scan| scan.touched.is_none_or(|at| at.elapsed() > KEEP))
-        };
         if scans.len() > QUEUES {
+            let is_old = |scan: &Slot| scan.try_lock().is_ok_and(|scan| scan.touched.elapsed() > KEEP);
             scans.retain(|name, scan| name == queue || !is_old(scan));
         }
-        scans.entry(queue.to_vec()).or_default().clone()
+        let begin = || Arc::new(tokio::sync::Mutex::new(Scan::new(now_ms() as i64 - FRESH_MS)));
+        scans.entry(queue.to_vec()).or_insert_with(begin).clone()
     }
 }
 
 impl Scan {
-    async fn read(&mut self, pages: &Pages, queue: &[u8]) -> Result<(), Trouble> {
-        let after = match &self.last {
-            Some((at, id)) => format!("{at}:{id}").into_bytes(),
-            None => Vec::new(),
-        };
-        let reply = pages.ask(queue, peek(queue, "dead", STEP, &after)).await?;
-        let letters = list(&reply).get(1).map(list).unwrap_or_default();
-        letters.iter().map(brief).filter(|letter| !letter.id.is_empty()).for_each(|letter| self.add(letter));
-        self.at_end = page(&reply).next == "0";
-        Ok(())
+    fn new(boundary: i64) -> Scan {
+        Scan {
+            groups: HashMap::new(),
+            shapes: Shapes::default(),
+            boundary,
+            fresh: cursor_at(boundary),
+            old: Vec::new(),
+            fresh_is_read: false,
+            old_is_read: false,
+            seen: 0,
+            pages: 0,
+            touched: Instant::now(),
+            read_at: None,
+        }
+    }
+
+    /// Whether there is more to read of so many letters. Begins anew if many of those that were read are gone.
+    fn wants(&mut self, dead: usize) -> bool {
+        let gone = self.seen.saturating_sub(dead);
+        // Where the oldest letters make room for new ones, some are always gone.
+        if self.is_all() && gone > 0 && (dead < 1000 || gone > dead / 10) {
+            *self = Scan { pages: self.pages + 1, ..Scan::new(now_ms() as i64 - FRESH_MS) };
+        }
+        self.touched = Instant::now();
+        self.seen < MOST && (!self.is_all() || dead != self.seen)
+    }
+
+    fn is_all(&self) -> bool {
+        self.fresh_is_read && self.old_is_read
+    }
+
+    fn next(&self, queue: &[u8]) -> redis::Cmd {
+        let after = if self.fresh_is_read && !self.old_is_read { &self.old } else { &self.fresh };
+        peek(queue, "dead", STEP, after)
+    }
+
+    fn take(&mut self, reply: &Value) {
+        let is_old = self.fresh_is_read && !self.old_is_read;
+        let next = list(reply).first().map(text).unwrap_or_default();
+        let letters: Vec<Brief> = letters(reply).collect();
+        let is_end = next == "0";
+        let last = letters.last().map(|letter| format!("{}:{}", letter.at, letter.id).into_bytes());
+        if is_old {
+            let is_over = is_end || letters.last().is_some_and(|letter| letter.at >= self.boundary);
+            self.old = last.unwrap_or_default();
+            self.old_is_read = is_over;
+            let boundary = self.boundary;
+            letters.into_iter().filter(|letter| letter.at < boundary).for_each(|letter| self.add(letter));
+        } else {
+            self.fresh = last.unwrap_or_else(|| self.fresh.clone());
+            self.fresh_is_read = is_end;
+            letters.into_iter().for_each(|letter| self.add(letter));
+        }
+        self.pages += 1;
+        self.read_at = Some(Instant::now());
     }
 
     fn add(&mut self, letter: Brief) {
         self.seen += 1;
-        self.last = Some((letter.at, letter.id.clone()));
-        let mut name = (letter.reason.clone(), shape(&letter.error));
-        if !self.groups.contains_key(&name) && self.groups.len() >= GROUPS {
-            name = (String::new(), "other errors".to_string());
+        let masked = mask(&letter.error_head);
+        if self.shapes.learn(&masked) {
+            self.regroup(&masked);
         }
-        let number = self.groups.len();
-        let group = self.groups.entry(name.clone()).or_insert_with(|| Group {
-            key: number.to_string(),
-            reason: name.0,
-            shape: name.1,
-            example: letter.error.clone(),
-            example_id: letter.id.clone(),
-            count: 0,
+        let mut group = Group {
+            reason: letter.reason,
+            shape: self.shapes.shape(&masked),
+            example: letter.error,
+            example_id: letter.id,
+            count: 1,
             first_at: letter.at,
             last_at: letter.at,
-            ids: Vec::new(),
-        });
-        group.count += 1;
-        group.last_at = letter.at;
-        (group.example, group.example_id) = (letter.error, letter.id.clone());
-        if group.ids.len() < IDS {
-            group.ids.push(letter.id);
+            masked,
+        };
+        let is_known = self.groups.contains_key(&(group.reason.clone(), group.shape.clone()));
+        if !is_known && self.groups.len() >= GROUPS {
+            (group.reason, group.shape) = (String::new(), "other errors".to_string());
+        }
+        self.put(group);
+    }
+
+    /// Groups that differed in a value that is masked from now on become one.
+    fn regroup(&mut self, like: &Masked) {
+        let (changed, rest) = self
+            .groups
+            .drain()
+            .map(|(_, group)| group)
+            .partition::<Vec<_>, _>(|group| group.masked.is_like(like) && !group.reason.is_empty());
+        rest.into_iter().for_each(|group| self.put(group));
+        for group in changed {
+            self.put(Group { shape: self.shapes.shape(&group.masked), ..group });
+        }
+    }
+
+    /// Adds a group to the one of the same name, if there is one.
+    fn put(&mut self, group: Group) {
+        match self.groups.entry((group.reason.clone(), group.shape.clone())) {
+            std::collections::hash_map::Entry::Vacant(place) => drop(place.insert(group)),
+            std::collections::hash_map::Entry::Occupied(mut place) => {
+                let all = place.get_mut();
+                all.count += group.count;
+                all.first_at = all.first_at.min(group.first_at);
+                if group.last_at >= all.last_at {
+                    (all.last_at, all.example, all.example_id) = (group.last_at, group.example, group.example_id);
+                }
+            }
         }
     }
 
     fn show(&self) -> Seen {
-        let mut groups: Vec<Group> =
-            self.groups.values().map(|group| Group { ids: Vec::new(), ..group.clone() }).collect();
-        groups.sort_by(|a, b| b.count.cmp(&a.count).then(b.last_at.cmp(&a.last_at)));
-        Seen { groups, seen: self.seen, all: self.at_end, bounded: self.seen >= MOST }
+        let mut groups: Vec<Group> = self.groups.values().cloned().collect();
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then(b.last_at.cmp(&a.last_at)).then(a.shape.cmp(&b.shape)));
+        Seen { groups, seen: self.seen, all: self.is_all(), bounded: self.seen >= MOST }
     }
 }
 
-/// A short number behind one of these words says what happened, and not to whom.
-const CODES: [&str; 5] = ["http", "status", "code", "errno", "exit"];
+fn letters(reply: &Value) -> impl Iterator<Item = Brief> + '_ {
+    let letters = list(reply).get(1).map(list).unwrap_or_default();
+    letters.iter().map(brief).filter(|letter| !letter.id.is_empty())
+}
 
-/// The error without numbers, ids and quoted words, so that errors of one kind are one group.
-pub fn shape(error: &str) -> String {
-    let mut out = String::new();
-    let mut before = String::new();
-    let mut letters = error.chars().peekable();
-    while let Some(letter) = letters.next() {
-        if letter.is_ascii_alphanumeric() {
-            let mut word = String::from(letter);
-            while let Some(next) = letters.next_if(|next| next.is_ascii_alphanumeric() || *next == '-' || *next == '_')
-            {
-                word.push(next);
+/// The ids of the letters that a browser was shown as a group, read anew from the server. An error if they are not as
+/// many as were shown: somebody acted on them meanwhile, and what was shown is not what would be done.
+pub async fn ids(pages: &Pages, queue: &[u8], shown: &Shown) -> Result<Vec<String>, Trouble> {
+    let (mut after, mut ids, mut read) = (cursor_at(shown.first_at), Vec::new(), 0);
+    loop {
+        let reply = pages.link.ask(queue, peek(queue, "dead", STEP, &after)).await?;
+        let mut last = None;
+        for letter in letters(&reply) {
+            let is_shown = letter.at <= shown.last_at && letter.reason == shown.reason;
+            if is_shown && mask(&letter.error_head).has_shape(&shown.shape) {
+                ids.push(letter.id.clone());
             }
-            let is_number = word.contains(|c: char| c.is_ascii_digit());
-            let differs = is_number && !(word.len() <= 5 && CODES.contains(&before.as_str()));
-            out.push_str(if differs { "#" } else { &word });
-            before = word.to_ascii_lowercase();
-        } else {
-            out.push(letter);
+            read += 1;
+            last = Some((letter.at, letter.id));
         }
+        let Some((at, id)) = last.filter(|(at, _)| *at <= shown.last_at && read < MOST) else { break };
+        if list(&reply).first().map(text).is_none_or(|next| next == "0") {
+            break;
+        }
+        after = format!("{at}:{id}").into_bytes();
     }
-    out
+    if ids.len() == shown.count {
+        return Ok(ids);
+    }
+    let what =
+        format!("The group has changed: it was shown with {} dead letters and has {} now", shown.count, ids.len());
+    Err(Trouble::new(Kind::Changed, what, &["Nothing was done. Look at it again, and then decide."]))
 }
 
 /// The letters that died last, the last one first. PEEK goes from the oldest on, so the time from which on there are
@@ -240,24 +352,38 @@ async fn since(pages: &Pages, queue: &[u8], ms: i64) -> Result<Page, Trouble> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn errors_of_one_kind_have_one_shape() {
-        let one = shape("user 4711 not found at 0x7f3a: timeout after 30s (8yShmAPrsrg)");
-        assert_eq!(one, shape("user 12 not found at 0x11ff: timeout after 5s (8yShmAPr1rh)"));
-        assert_eq!(one, "user # not found at #: timeout after # (#)");
-        assert_eq!(shape("HTTP 502 from host7, exit code 3"), "HTTP 502 from #, exit code 3");
-        assert_ne!(shape("no such address"), shape("mail server is busy"));
+    fn letter(number: i64, error: String) -> Brief {
+        Brief {
+            id: number.to_string(),
+            at: number,
+            reason: "failed".into(),
+            error_head: error.clone(),
+            error,
+            ..Brief::default()
+        }
     }
 
     #[test]
-    fn groups_count_and_are_bounded() {
-        let mut scan = Scan::default();
+    fn more_kinds_than_are_told_apart_are_one_group() {
+        let mut scan = Scan::new(0);
         for number in 0..1000 {
-            let kind: String = std::iter::repeat_n('x', number % 400).collect();
-            scan.add(Brief { id: number.to_string(), at: number as i64, error: kind, ..Brief::default() });
+            let word: String = format!("{number:03}").bytes().map(|digit| (digit - b'0' + b'a') as char).collect();
+            scan.add(letter(number, word));
         }
         let seen = scan.show();
-        assert_eq!((seen.seen, seen.groups.len()), (1000, GROUPS + 1));
-        assert_eq!(seen.groups.iter().map(|group| group.count).sum::<usize>(), 1000);
+        assert_eq!((seen.groups.len(), seen.groups[0].reason.as_str(), seen.groups[0].count), (GROUPS + 1, "", 700));
+    }
+
+    #[test]
+    fn groups_become_one_once_a_number_says_nothing() {
+        let mut scan = Scan::new(0);
+        for number in 0..20 {
+            scan.add(letter(number, format!("order {}", 1000 + number)));
+        }
+        assert_eq!(scan.show().groups.len(), 20);
+        scan.add(letter(20, "order 1020".to_string()));
+        let groups = scan.show().groups;
+        assert_eq!((groups.len(), groups[0].shape.as_str(), groups[0].count), (1, "order #", 21));
+        assert_eq!((groups[0].first_at, groups[0].last_at, groups[0].example.as_str()), (0, 20, "order 1020"));
     }
 }

@@ -6,12 +6,16 @@ use serde::Serialize;
 use crate::node::command;
 use crate::payload::{views, Views};
 use crate::reply::{bytes, int, list, pairs, text};
+use crate::shapes::READ;
 use crate::visible::{line, visible};
 
 /// Jobs of a page.
 pub const PAGE: i64 = 50;
 /// Letters of a payload and of an error in a list.
 const GLIMPSE: usize = 140;
+
+/// The reason of a dead letter whose worker gave up on it.
+const FAILED: &str = "failed";
 
 /// A job in a list.
 #[derive(Serialize, Default, Clone)]
@@ -28,6 +32,9 @@ pub struct Brief {
     pub pushed_at: Option<i64>,
     pub reason: String,
     pub error: String,
+    /// The beginning of the error that its shape is made of.
+    #[serde(skip)]
+    pub error_head: String,
 }
 
 /// A page of jobs.
@@ -93,9 +100,16 @@ pub fn brief(job: &Value) -> Brief {
             "due-at" | "lease-ends-at" | "died-at" => brief.at = int(value),
             "pushed-at" if *value != Value::Nil => brief.pushed_at = Some(int(value)),
             "reason" => brief.reason = text(value),
-            "error" => brief.error = line(bytes(value), GLIMPSE),
+            "error" => {
+                brief.error = line(bytes(value), GLIMPSE);
+                brief.error_head = line(bytes(value), READ);
+            }
             _ => {}
         }
+    }
+    // FAIL counts no failure, since the job has no next attempt; it failed all the same.
+    if brief.reason == FAILED {
+        brief.failures += 1;
     }
     brief
 }

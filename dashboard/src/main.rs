@@ -9,11 +9,11 @@ mod cache;
 mod dead;
 mod discovery;
 mod due;
+mod errors;
 mod guard;
 mod history;
 mod jobs;
 mod link;
-mod lookers;
 mod node;
 mod options;
 mod pages;
@@ -23,10 +23,12 @@ mod reply;
 mod sample;
 mod sampler;
 mod server;
+mod shapes;
 mod stats;
 mod target;
 mod tls;
 mod trouble;
+mod viewers;
 mod visible;
 mod web;
 
@@ -71,9 +73,10 @@ async fn serve(options: Options) -> Result<(), String> {
     let (link, shared) = (Arc::new(Link::new(target)), Arc::new(Shared::new()));
     let listener = TcpListener::bind(options.listen).await.map_err(|e| format!("{}: {e}", options.listen))?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
+    let dead = shared.dead.clone();
     tokio::spawn(Sampler::new(link.clone(), shared.clone()).run());
     let guard = Guard::new(password, &options.host, address.port());
-    let app = App { shared, pages: Pages::new(link), guard, may_act: options.allow_actions };
+    let app = App { shared, pages: Pages::new(link, dead), guard, may_act: options.allow_actions };
     println!(
         "dq-dashboard: http://{address}/ shows {name}{}",
         if options.allow_actions { ", and may act" } else { "" }

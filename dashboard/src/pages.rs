@@ -1,5 +1,6 @@
 //! What pages read of the servers, by the budget that all browsers share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -22,15 +23,15 @@ use crate::visible::visible;
 const FRESH: Duration = Duration::from_secs(1);
 
 pub struct Pages {
-    pub link: std::sync::Arc<Link>,
-    pub dead: Dead,
+    pub link: Arc<Link>,
+    pub dead: Arc<Dead>,
     budget: Budget,
     cache: Cache<Json>,
 }
 
 impl Pages {
-    pub fn new(link: std::sync::Arc<Link>) -> Pages {
-        Pages { link, dead: Dead::default(), budget: Budget::new(), cache: Cache::new(FRESH) }
+    pub fn new(link: Arc<Link>, dead: Arc<Dead>) -> Pages {
+        Pages { link, dead, budget: Budget::new(), cache: Cache::new(FRESH) }
     }
 
     /// A command that reads, when its turn has come.

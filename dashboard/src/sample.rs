@@ -1,6 +1,8 @@
 //! What all browsers are shown: one look at the servers, made once however many ask for it.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use percent_encoding::{percent_encode, NON_ALPHANUMERIC};
@@ -12,19 +14,60 @@ use crate::stats::{Counts, Stats};
 use crate::trouble::Trouble;
 
 /// One look.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Sample {
     /// Grows with each look.
     pub number: u64,
-    /// Unix time in ms by this machine.
+    /// When the rows were asked for, as Unix time in ms by this machine.
     pub at: u64,
     /// What stands in the way, and since when; the rows are those of the last look that worked.
     pub trouble: Option<(Trouble, u64)>,
     pub servers: Vec<Facts>,
     /// The queues, the most urgent first.
-    pub rows: Vec<Row>,
-    /// All figures of each queue, and when they were asked for.
+    pub rows: Arc<Vec<Row>>,
+    pub totals: Totals,
+    /// All metrics of each queue, and when they were asked for.
     pub stats: HashMap<Vec<u8>, (Stats, u64)>,
+    /// The places of the rows in each order but the first, once somebody asked for it.
+    pub orders: [OnceLock<Vec<usize>>; Sort::COUNT],
+}
+
+/// What the list of queues is sorted by.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Sort {
+    Attention,
+    Name,
+    Late,
+    Ready,
+    Dead,
+    Done,
+}
+
+impl Sort {
+    pub const COUNT: usize = 6;
+
+    /// As an address names it; what needs attention for any other name.
+    pub fn of(name: &str) -> Sort {
+        match name {
+            "name" => Sort::Name,
+            "late" => Sort::Late,
+            "ready" => Sort::Ready,
+            "dead" => Sort::Dead,
+            "done" => Sort::Done,
+            _ => Sort::Attention,
+        }
+    }
+
+    fn compare(self, a: &Row, b: &Row) -> Ordering {
+        match self {
+            Sort::Attention => Ordering::Equal,
+            Sort::Name => a.raw.cmp(&b.raw),
+            Sort::Late => b.late_ms.cmp(&a.late_ms),
+            Sort::Ready => b.counts.ready.cmp(&a.counts.ready),
+            Sort::Dead => b.counts.dead.cmp(&a.counts.dead),
+            Sort::Done => b.acked.total_cmp(&a.acked),
+        }
+    }
 }
 
 /// A queue at a glance.
@@ -54,15 +97,17 @@ pub struct Row {
     pub replaying: i64,
     pub purging: i64,
     pub rescheduling: i64,
-    /// How old the figures of DQ.STATS are, in ms; nil before the first.
+    /// How old the metrics of DQ.STATS are, in ms; nil before the first.
     pub age_ms: Option<u64>,
+    /// How many seconds the rates are the mean of.
+    pub rate_s: f64,
     /// Ready and leased jobs at the last looks.
     pub backlog: Vec<f32>,
     pub node: String,
 }
 
 /// Everything together.
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub struct Totals {
     pub queues: usize,
     pub attention: usize,
@@ -99,6 +144,16 @@ impl Totals {
 }
 
 impl Sample {
+    /// The rows in an order; rows that are equal in it stay in that of attention.
+    pub fn sorted(&self, sort: Sort) -> impl Iterator<Item = &Row> {
+        let order = self.orders[sort as usize].get_or_init(|| {
+            let mut order: Vec<usize> = (0..self.rows.len()).collect();
+            order.sort_by(|a, b| sort.compare(&self.rows[*a], &self.rows[*b]));
+            order
+        });
+        order.iter().map(|place| &self.rows[*place])
+    }
+
     pub fn row(&self, queue: &[u8]) -> Option<&Row> {
         self.rows.iter().find(|row| row.raw == queue)
     }

@@ -29,6 +29,8 @@ pub enum Kind {
     Moved,
     /// The server refused what it was asked.
     Refused,
+    /// What was to be acted on is not what it was when it was shown.
+    Changed,
     /// Too many ask at once.
     Busy,
 }

@@ -1,7 +1,9 @@
 //! What a browser asks for.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State};
@@ -18,7 +20,7 @@ use crate::assets::{self, POLICY};
 use crate::guard::Guard;
 use crate::pages::Pages;
 use crate::query::Query;
-use crate::sample::{Row, Sample, Totals};
+use crate::sample::{Row, Sample, Sort};
 use crate::sampler::Shared;
 use crate::trouble::{Kind, Trouble};
 use crate::visible::line;
@@ -35,6 +37,12 @@ pub struct App {
     pub may_act: bool,
 }
 
+/// Characters of an action in the log: the whole shape of a group of dead letters.
+const LOGGED: usize = 500;
+
+/// How long a page waits for one reply.
+const PATIENCE: Duration = Duration::from_secs(4);
+
 type Known = State<Arc<App>>;
 
 pub fn router(app: App) -> Router {
@@ -45,6 +53,7 @@ pub fn router(app: App) -> Router {
         .route("/api/counts", get(counts))
         .route("/api/history", get(history))
         .route("/api/due", get(due))
+        .route("/api/errors", get(errors))
         .route("/api/jobs", get(jobs))
         .route("/api/newest", get(newest))
         .route("/api/groups", get(groups))
@@ -120,15 +129,16 @@ async fn log_out(State(app): Known, headers: HeaderMap) -> Response {
     ([(header::SET_COOKIE, app.guard.log_out(&headers))], Json(json!({ "known": false }))).into_response()
 }
 
-/// All queues, or those whose name has the text.
+/// All queues, or those whose name has the text, in the order that is asked for.
 async fn live(State(app): Known, query: Query) -> Response {
-    app.shared.lookers.note(None);
+    app.shared.viewers.note(None);
     let sample = app.shared.sample();
     let wanted = query.text("match").to_lowercase();
+    let sorted = sample.sorted(Sort::of(&query.text("sort")));
     let matching: Vec<&Row> =
-        sample.rows.iter().filter(|row| wanted.is_empty() || row.name.to_lowercase().contains(&wanted)).collect();
+        sorted.filter(|row| wanted.is_empty() || row.name.to_lowercase().contains(&wanted)).collect();
     let mut answer = frame(&sample);
-    answer["totals"] = json!(Totals::of(&sample.rows));
+    answer["totals"] = json!(sample.totals);
     answer["matching"] = json!(matching.len());
     answer["rows"] = json!(matching.into_iter().take(ROWS).collect::<Vec<_>>());
     Json(answer).into_response()
@@ -141,7 +151,10 @@ fn frame(sample: &Sample) -> Value {
         told["for_ms"] = json!(crate::sample::now_ms().saturating_sub(*since));
         told
     });
-    json!({ "number": sample.number, "at": sample.at, "now": now_of(sample), "trouble": trouble, "servers": sample.servers })
+    let age_ms = crate::sample::now_ms().saturating_sub(sample.at);
+    json!({
+        "number": sample.number, "age_ms": age_ms, "now": now_of(sample), "trouble": trouble, "servers": sample.servers,
+    })
 }
 
 /// Queue time in ms, by the first server.
@@ -155,26 +168,28 @@ fn ahead(sample: &Sample) -> i64 {
 
 async fn queue(State(app): Known, query: Query) -> Response {
     let name = query.bytes("queue");
-    app.shared.lookers.note(Some(&name));
+    app.shared.viewers.note(Some(&name));
     let sample = app.shared.sample();
     let mut answer = frame(&sample);
     answer["row"] = json!(sample.row(&name));
     answer["name"] = json!(line(&name, 200));
     if let Some((stats, at)) = sample.stats.get(&name) {
         answer["stats"] = json!(stats.all());
-        answer["stats_at"] = json!(at);
+        answer["stats_age_ms"] = json!(crate::sample::now_ms().saturating_sub(*at));
     }
     Json(answer).into_response()
 }
 
 async fn counts(State(app): Known, query: Query) -> Response {
-    answer(app.pages.counts(&query.bytes("queue")).await.map(Arc::new))
+    patiently(async move { app.pages.counts(&query.bytes("queue")).await.map(Arc::new) }).await
 }
 
 async fn history(State(app): Known, query: Query) -> Response {
     let history = app.shared.history.lock().unwrap_or_else(|e| e.into_inner());
-    let after = query.text("after").parse().unwrap_or(0);
-    Json(history.read(&query.bytes("queue"), query.text("fine") != "0", after)).into_response()
+    let (name, now) = (query.bytes("queue"), (crate::sample::now_ms() / 1000) as u32);
+    let seconds = query.text("seconds").parse().unwrap_or(600);
+    let queue = (!name.is_empty()).then_some(name.as_slice());
+    Json(history.read(queue, query.text("fine") != "0", now, seconds)).into_response()
 }
 
 async fn due(State(app): Known, query: Query) -> Response {
@@ -183,6 +198,21 @@ async fn due(State(app): Known, query: Query) -> Response {
     let bars = if name.is_empty() { due.sum(due.bars.keys()) } else { due.sum([&name].into_iter()) };
     let counted = if name.is_empty() { due.bars.len() } else { usize::from(due.bars.contains_key(&name)) };
     Json(json!({ "edges": crate::due::EDGES, "due": bars, "counted": counted })).into_response()
+}
+
+/// Why jobs fail, in one queue or in all.
+async fn errors(State(app): Known, query: Query) -> Response {
+    let name = query.bytes("queue");
+    let only = (!name.is_empty()).then_some(name.as_slice());
+    app.shared.viewers.note(only);
+    let sample = app.shared.sample();
+    let shown = app.shared.errors.lock().unwrap_or_else(|e| e.into_inner()).show(only, now_of(&sample));
+    let dead = sample.rows.iter().filter(|row| only.is_none_or(|only| only == row.raw)).map(|row| row.counts.dead);
+    let mut answer = frame(&sample);
+    answer["errors"] = json!(shown);
+    answer["dead_queues"] = json!(dead.clone().filter(|dead| *dead > 0).count());
+    answer["dead"] = json!(dead.sum::<i64>());
+    Json(answer).into_response()
 }
 
 async fn jobs(State(app): Known, query: Query) -> Response {
@@ -194,26 +224,27 @@ async fn jobs(State(app): Known, query: Query) -> Response {
         Ok(ms) => crate::jobs::cursor_at(ms),
         Err(_) => query.bytes("after"),
     };
-    answer(app.pages.jobs(&query.bytes("queue"), &state, &after).await)
+    patiently(async move { app.pages.jobs(&query.bytes("queue"), &state, &after).await }).await
 }
 
 async fn newest(State(app): Known, query: Query) -> Response {
     let ahead = ahead(&app.shared.sample());
-    answer(app.pages.newest_dead(&query.bytes("queue"), ahead).await)
+    patiently(async move { app.pages.newest_dead(&query.bytes("queue"), ahead).await }).await
 }
 
 async fn groups(State(app): Known, query: Query) -> Response {
     let name = query.bytes("queue");
     let dead = app.shared.sample().row(&name).map_or(0, |row| row.counts.dead);
-    answer(app.pages.groups(&name, usize::try_from(dead).unwrap_or(0)).await)
+    let dead = usize::try_from(dead).unwrap_or(0);
+    patiently(async move { app.pages.groups(&name, dead).await }).await
 }
 
 async fn job(State(app): Known, query: Query) -> Response {
-    answer(app.pages.job(&query.bytes("queue"), &query.bytes("id")).await)
+    patiently(async move { app.pages.job(&query.bytes("queue"), &query.bytes("id")).await }).await
 }
 
 async fn settings(State(app): Known, query: Query) -> Response {
-    answer(app.pages.settings(&query.bytes("queue")).await)
+    patiently(async move { app.pages.settings(&query.bytes("queue")).await }).await
 }
 
 /// The bytes of a payload, as a file that no browser opens by itself.
@@ -242,12 +273,30 @@ async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query
     };
     let name = query.bytes("queue");
     let done = actions::run(&app.pages, &name, &action).await;
-    app.shared.lookers.nudge();
-    let told = done.as_ref().map_or_else(|trouble| trouble.detail.clone(), Clone::clone);
-    eprintln!("dq-dashboard: {who} {}: {}: {told}", line(&name, 80), line(&body, 200));
+    app.shared.viewers.nudge();
+    let told = done.as_ref().map_or_else(|trouble| format!("{} {}", trouble.what, trouble.detail), Clone::clone);
+    eprintln!("dq-dashboard: {who} {}: {}: {told}", line(&name, 80), line(&body, LOGGED));
     match done {
         Ok(done) => Json(json!({ "done": done })).into_response(),
         Err(trouble) => refusal(&trouble),
+    }
+}
+
+/// Replies with what is read, or, if that takes long, that it is under way. The page then asks again and is given it: it
+/// takes this program for gone if a reply takes longer than 5 s, and reading that has to wait for its turn may.
+async fn patiently<T, R>(read: R) -> Response
+where
+    T: Serialize + Send + Sync + 'static,
+    R: Future<Output = Result<Arc<T>, Trouble>> + Send + 'static,
+{
+    match tokio::time::timeout(PATIENCE, tokio::spawn(read)).await {
+        Ok(Ok(read)) => answer(read),
+        Ok(Err(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+        Err(_) => {
+            let trouble =
+                Trouble::new(Kind::Busy, "Waiting for the server", &["It is asked only a few times a second."]);
+            ([(header::RETRY_AFTER, "0")], refusal(&trouble)).into_response()
+        }
     }
 }
 
@@ -261,6 +310,7 @@ fn answer<T: Serialize>(read: Result<Arc<T>, Trouble>) -> Response {
 fn refusal(trouble: &Trouble) -> Response {
     let status = match trouble.kind {
         Kind::Busy => StatusCode::TOO_MANY_REQUESTS,
+        Kind::Changed => StatusCode::CONFLICT,
         Kind::Permission => StatusCode::FORBIDDEN,
         Kind::Refused => StatusCode::BAD_REQUEST,
         _ => StatusCode::SERVICE_UNAVAILABLE,

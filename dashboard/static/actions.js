@@ -1,4 +1,4 @@
-// The questions: what will happen, to how many; then it is done, and said.
+// The actions. Each asks first: what will happen, and to how many jobs. Then it says what was done.
 
 import { post, read } from "./api.js";
 import { ask } from "./ask.js";
@@ -38,7 +38,7 @@ const spread = {
   name: "spread",
   label: "Spread over",
   value: "0s",
-  hint: "They come due one after the other over this time: 10m is kind to what failed. 0s: all at once.",
+  hint: "They come due one after the other over this time. 0s: all at once. 10m gives what failed time to recover.",
   check: duration,
 };
 
@@ -46,7 +46,7 @@ export async function pause(queue) {
   const row = await fresh(queue);
   const lines = [
     "Nothing is claimed from it until it is resumed. Pushes, acknowledgements and leases go on; workers go on waiting.",
-    `${jobs(row.ready)} ready, ${number(row.leased)} in workers' hands, ${number(row.waiting)} workers waiting.`,
+    `${jobs(row.ready)} ready, ${number(row.leased)} in progress, ${number(row.waiting)} workers waiting.`,
   ];
   if (await ask({ title: `Pause ${queue.name}?`, lines, confirm: "Pause" })) await run(queue, { do: "pause" });
 }
@@ -64,12 +64,12 @@ export async function purge(queue) {
     name: state,
     label: `${number(row[state])} ${state === "dead" ? "dead letters" : state}`,
     type: "checkbox",
-    hint: state === "leased" ? "Their workers find their receipts stale." : undefined,
+    hint: state === "leased" ? "Their workers lose their leases." : undefined,
   }));
   fields[0].check = () => (states.some((state) => document.getElementById(`ask-${state}`).checked) ? null : "Choose what is to go.");
   const answer = await ask({
     title: `Purge ${queue.name}?`,
-    lines: ["All jobs that are in these states now are taken out for good. Nothing brings them back."],
+    lines: ["All jobs that are in these states now are removed for good. Nothing brings them back."],
     fields,
     confirm: "Purge for good",
     danger: true,
@@ -82,7 +82,7 @@ export async function rescheduleAll(queue) {
   const answer = await ask({
     title: `Reschedule all of ${queue.name}?`,
     lines: [
-      `${jobs(row.ready + row.delayed)} that are ready or delayed now get one new due time. Those in workers' hands stay as they are.`,
+      `${jobs(row.ready + row.delayed)} that are ready or delayed now get one new due time. Those in progress stay as they are.`,
     ],
     fields: [{ name: "delay", label: "Due in", value: "0s", hint: "0s: now. Or 30s, 5m, 2h, 1d.", check: duration }],
     confirm: "Reschedule",
@@ -91,11 +91,14 @@ export async function rescheduleAll(queue) {
   return answer !== null && run(queue, { do: "reschedule", delay_ms: parseDuration(answer.delay) });
 }
 
+/** What the server calls the death of a job whose leases lapsed too often. */
+const LAPSES_EXHAUSTED = "lease-expired";
+
 const REASONS = [
-  ["", "whatever they died of"],
+  ["", "any reason"],
   ["failed", "failed: a worker gave up"],
   ["retries-exhausted", "retries exhausted"],
-  ["lease-expired", "lease expired: workers died"],
+  [LAPSES_EXHAUSTED, "lapses exhausted: workers crashed"],
   ["stale", "stale: nobody worked on the queue"],
 ];
 
@@ -104,20 +107,38 @@ export async function replayAll(queue) {
   const answer = await ask({
     title: `Replay the dead letters of ${queue.name}?`,
     lines: [`${letters(row.dead)}, or those of one reason, become jobs again in their old order, with their failures counted from zero.`],
-    fields: [{ name: "reason", label: "Those that died of", options: REASONS }, spread],
+    fields: [{ name: "reason", label: "Those with the reason", options: REASONS }, spread],
     confirm: "Replay",
   });
   if (answer === null) return false;
   return run(queue, { do: "replay", reason: answer.reason || null, spread_ms: parseDuration(answer.spread) });
 }
 
+/** A group as it was shown. If its dead letters are not the same any more, nothing is done. */
+const shown = ({ reason, shape, count, first_at, last_at }) => ({ reason, shape, count, first_at, last_at });
+
+const named = (queue, group) => `The dead letters of ${queue.name} with the error “${group.shape || "no error text"}” (${group.reason})`;
+
 export async function replayGroup(queue, group) {
   const answer = await ask({
     title: `Replay ${letters(group.count)}?`,
-    lines: [`Those of ${queue.name} that died of “${group.shape || group.reason}” become jobs again, due now.`],
+    lines: [`${named(queue, group)} become jobs again, with their failures counted from zero.`, "Only those that are shown now: if they have changed meanwhile, nothing is done."],
+    fields: [spread],
     confirm: `Replay ${number(group.count)}`,
   });
-  return answer !== null && run(queue, { do: "replay", group: group.key });
+  if (answer === null) return false;
+  return run(queue, { do: "replay", group: shown(group), spread_ms: parseDuration(answer.spread) });
+}
+
+export async function cancelGroup(queue, group) {
+  const answer = await ask({
+    title: `Cancel ${letters(group.count)}?`,
+    lines: [`${named(queue, group)} are removed for good.`, "Only those that are shown now: if they have changed meanwhile, nothing is done."],
+    confirm: `Cancel ${number(group.count)} for good`,
+    dismiss: "Keep them",
+    danger: true,
+  });
+  return answer !== null && run(queue, { do: "cancel", group: shown(group) });
 }
 
 export async function replayIds(queue, ids) {
@@ -131,9 +152,9 @@ export async function replayIds(queue, ids) {
 
 export async function cancelIds(queue, ids, state) {
   const what = state === "dead" ? letters(ids.length) : jobs(ids.length);
-  const lines = [`${names(ids)} of ${queue.name} ${ids.length === 1 ? "is" : "are"} taken out for good.`];
-  if (state === "leased") lines.push("A worker that holds one finds its receipt stale.");
-  const answer = await ask({ title: `Cancel ${what}?`, lines, confirm: "Cancel for good", danger: true });
+  const lines = [`${names(ids)} of ${queue.name} ${ids.length === 1 ? "is" : "are"} removed for good.`];
+  if (state === "leased") lines.push("A worker that has one loses its lease.");
+  const answer = await ask({ title: `Cancel ${what}?`, lines, confirm: "Cancel for good", dismiss: ids.length === 1 ? "Keep it" : "Keep them", danger: true });
   return answer !== null && run(queue, { do: "cancel", ids, state });
 }
 

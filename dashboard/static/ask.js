@@ -3,14 +3,14 @@
 import { h, refill } from "./dom.js";
 
 /**
- * Asks, and gives the values of the fields, or null where the answer is no.
+ * Asks, and gives the values of the fields, or null if the answer is no.
  * `fields` are {name, label, type, value, options, hint, check}; `check` says what is wrong with a value, or nothing.
  */
-export function ask({ title, lines, fields = [], confirm, danger = false }) {
+export function ask({ title, lines, fields = [], confirm, dismiss = "Cancel", danger = false }) {
   const dialog = document.getElementById("ask");
   const inputs = fields.map(field);
   const wrong = h("p", { class: "wrong", role: "alert" });
-  const no = h("button", { type: "button", class: "quiet", "data-no": true }, "Do nothing");
+  const no = h("button", { type: "button", class: "quiet", "data-no": true }, dismiss);
   const yes = h("button", { type: "submit", class: danger ? "danger" : "primary", "data-yes": true }, confirm);
   const form = h(
     "form",

@@ -22,7 +22,7 @@ export function charts(queue, fail) {
       series: [
         { name: "in", column: "pushed", kind: "b" },
         { name: "done", column: "acked", kind: "a", area: true },
-        { name: "not well", column: "bad", kind: "c" },
+        { name: "failing", column: "bad", kind: "c" },
       ],
     }),
     plot({
@@ -49,7 +49,7 @@ export function charts(queue, fail) {
   let delayed = 0;
   const history = follow(
     "history",
-    () => ({ queue, fine: range.fine, after: Math.floor(Date.now() / 1000) - range.seconds }),
+    () => ({ queue, ...range }),
     (columns) => plots.forEach((one) => one.update(columns)),
     fail,
     2000,

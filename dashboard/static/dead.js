@@ -1,9 +1,9 @@
-// Dead letters: grouped by what they died of, the newest, and all from the oldest on.
+// Dead letters: grouped by their error, the newest, and all from the oldest on.
 
-import { mayAct, replayGroup } from "./actions.js";
+import { cancelGroup, mayAct, replayGroup } from "./actions.js";
 import { read } from "./api.js";
 import { foreign, h, refill, write } from "./dom.js";
-import { date, letters, number, relative } from "./format.js";
+import { dates, letters, number, relative } from "./format.js";
 import { choiceBar, ageTimes, jobTable, pagedJobs } from "./jobs.js";
 import { follow, now } from "./live.js";
 import { jobLink } from "./router.js";
@@ -48,7 +48,7 @@ function showGroups(place, queue) {
     meter.hidden = told.all || told.bounded;
     meter.value = dead ? told.seen / dead : 1;
     write(note, seenSo(told, dead));
-    const next = JSON.stringify(told.groups.map((group) => [group.key, group.count]));
+    const next = JSON.stringify(told.groups.map((group) => [group.reason, group.shape, group.count]));
     if (next !== key && !list.contains(document.activeElement)) refill(list, told.groups.map((group) => groupItem(queue, group, told.seen)));
     key = next;
   };
@@ -57,19 +57,21 @@ function showGroups(place, queue) {
 }
 
 function seenSo(told, dead) {
-  if (told.bounded) return `The first ${number(told.seen)} of ${letters(dead)} are grouped, those that died first.`;
-  if (told.all) return told.seen ? `All ${letters(told.seen)}, by what they died of.` : "No dead letters.";
-  return `${number(told.seen)} of ${letters(dead)} read so far, those that died first.`;
+  if (told.bounded) return `${number(told.seen)} of ${letters(dead)} are grouped: the limit is reached.`;
+  if (told.all) return told.seen ? `All ${letters(told.seen)}, by their error.` : "No dead letters.";
+  return `${number(told.seen)} of ${letters(dead)} read so far, those of the last minutes first.`;
 }
 
 function groupItem(queue, group, seen) {
   const share = h("div", { class: "bar" });
   share.style.width = `${(group.count / Math.max(1, seen)) * 100}%`;
-  const replay = mayAct() ? h("button", { type: "button", onclick: () => replayGroup(queue, group) }, `Replay ${number(group.count)}…`) : null;
+  const button = (text, act, kind = "") => h("button", { type: "button", class: kind, onclick: () => act(queue, group) }, text);
+  const canAct = mayAct() && group.reason;
+  const buttons = canAct ? h("span", { class: "buttons" }, button(`Replay ${number(group.count)}…`, replayGroup), button("Cancel…", cancelGroup, "danger")) : null;
   return h(
     "li",
     { class: "group" },
-    h("div", { class: "group-head" }, h("b", { class: "group-count" }, number(group.count)), h("span", { class: "tag" }, group.reason || "several"), replay),
+    h("div", { class: "group-head" }, h("b", { class: "group-count" }, number(group.count)), h("span", { class: "tag" }, group.reason || "several reasons"), buttons),
     h("p", { class: "group-error" }, group.shape ? foreign(group.shape, "code") : h("span", { class: "dim" }, "no error text")),
     h("div", { class: "bar-track thin", "aria-hidden": "true" }, share),
     h(
@@ -86,7 +88,7 @@ function groupItem(queue, group, seen) {
   );
 }
 
-const time = (at) => h("time", { datetime: new Date(at).toISOString(), title: date(at), "data-at": at }, relative(at, now()));
+const time = (at) => h("time", { datetime: new Date(at).toISOString(), title: dates(at), "data-at": at }, relative(at, now()));
 
 function showNewest(place, queue) {
   let bar = null;
@@ -107,7 +109,7 @@ function showNewest(place, queue) {
     }
   };
   bar = choiceBar(queue, "dead", table, load);
-  const again = h("button", { type: "button", class: "quiet", onclick: load }, "Look again");
+  const again = h("button", { type: "button", class: "quiet", onclick: load }, "Refresh");
   refill(place, h("div", { class: "toolbar" }, again, note, bar.element), trouble, table.element);
   load();
   return { update: () => ageTimes(table.element), end: () => (stopped = true) };

@@ -8,6 +8,8 @@ const day = new Intl.DateTimeFormat(undefined, {
   year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
 
+const named = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+
 export const number = (n) => whole.format(n);
 
 /** Large numbers as "48.1k", for places where there is no room. */
@@ -60,7 +62,18 @@ export function relative(at, now) {
 
 export const timeOfDay = (ms) => clock.format(ms);
 export const hourAndMinute = (ms) => short.format(ms);
-export const date = (ms) => day.format(ms);
+
+/** The zone of the times that are shown, by its name: "UTC", "GMT+1". */
+export const zone = (ms = Date.now()) => named.formatToParts(ms).find((part) => part.type === "timeZoneName").value;
+
+/** A time with its zone. */
+export const date = (ms) => `${day.format(ms)} ${zone(ms)}`;
+
+/** The same time in UTC: "2026-11-30 22:54:01 UTC". */
+export const utc = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+
+/** Both, for a note beside a time. */
+export const dates = (ms) => (zone(ms) === "UTC" ? date(ms) : `${date(ms)} (${utc(ms)})`);
 
 export function bytes(n) {
   if (n < 1024) return `${n} ${n === 1 ? "byte" : "bytes"}`;
@@ -69,7 +82,7 @@ export function bytes(n) {
   return `${one.format(n / 1024 ** 3)} GiB`;
 }
 
-/** "30s", "5 m", "2h", "1d" or a number of ms as ms; null where it is none of these. */
+/** "30s", "5 m", "2h", "1d" or a number of ms as ms; null if it is none of these. */
 export function parseDuration(text) {
   const found = /^\s*(\d+)\s*(ms|s|m|h|d)?\s*$/i.exec(text);
   if (!found) return null;

@@ -3,7 +3,7 @@
 import { cancelIds, mayAct, replayIds, rescheduleIds } from "./actions.js";
 import { address, read } from "./api.js";
 import { foreign, h, refill, write } from "./dom.js";
-import { bytes, date, duration, number, relative } from "./format.js";
+import { bytes, date, duration, number, relative, utc, zone } from "./format.js";
 import { follow, now } from "./live.js";
 import { decodeName, emptyRow } from "./queue.js";
 import { queueLink } from "./router.js";
@@ -51,7 +51,7 @@ function missing(id) {
     "section",
     { class: "trouble" },
     h("h1", {}, "No job has the id ", h("code", {}, foreign(id))),
-    h("p", {}, "It is done, was cancelled or purged, or was never in this queue. A job that was acknowledged leaves nothing behind."),
+    h("p", {}, "It is done, was cancelled or purged, or was never in this queue. An acknowledged job leaves nothing behind."),
   );
 }
 
@@ -73,7 +73,7 @@ function page(queue, job, again) {
 }
 
 function buttons(queue, job, again) {
-  const look = h("button", { type: "button", class: "quiet", onclick: again }, "Look again");
+  const look = h("button", { type: "button", class: "quiet", onclick: again }, "Refresh");
   if (!mayAct()) return [look];
   const act = (text, action, kind = "") => h("button", { type: "button", class: kind, onclick: async () => (await action(queue, [job.id], job.state === "lost" ? undefined : job.state)) && again() }, text);
   const can = [look];
@@ -87,7 +87,7 @@ function failure(job) {
   return h(
     "section",
     { "aria-labelledby": "error-title", class: "panel" },
-    h("h2", { id: "error-title" }, job.state === "dead" ? "What it died of" : "Last error"),
+    h("h2", { id: "error-title" }, job.state === "dead" ? "Error" : "Last error"),
     job.error_text ? h("pre", { class: "error", tabindex: "0", dir: "auto" }, job.error_text) : null,
     job.stack ? [h("h3", {}, "Stack"), h("pre", { class: "stack", tabindex: "0", dir: "auto" }, job.stack)] : null,
   );
@@ -121,14 +121,14 @@ function times(job) {
     "section",
     { class: "panel", "aria-labelledby": "times-title" },
     h("h2", { id: "times-title" }, "Times"),
-    h("dl", { class: "facts" }, rows.map(([name, at]) => [h("dt", {}, name), h("dd", {}, h("span", { "data-at": at }, relative(at, now())), h("time", { class: "dim", datetime: new Date(at).toISOString() }, date(at)))])),
+    h("dl", { class: "facts" }, rows.map(([name, at]) => [h("dt", {}, name), h("dd", {}, h("span", { "data-at": at }, relative(at, now())), h("time", { class: "dim", datetime: new Date(at).toISOString() }, date(at), zone(at) === "UTC" ? null : [h("br"), utc(at)]))])),
   );
 }
 
 const FACTS = [
   ["attempt", "Attempt"],
   ["failures", "Failures"],
-  ["lapses", "Leases that ran out"],
+  ["lapses", "Leases that lapsed"],
   ["releases", "Releases"],
   ["claims", "Claims that ended"],
   ["retries-left", "Retries left"],
@@ -139,7 +139,8 @@ const FACTS = [
 ];
 
 function attempts(job) {
-  const numbers = Object.fromEntries(job.numbers);
+  // The failure that made it a dead letter counts, too.
+  const numbers = { ...Object.fromEntries(job.numbers), failures: job.failures };
   const shown = FACTS.filter(([field]) => field in numbers);
   const value = (field) => (field.endsWith("-ms") ? duration(numbers[field]) : number(numbers[field]));
   return h(

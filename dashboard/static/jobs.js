@@ -3,7 +3,7 @@
 import { cancelIds, mayAct, replayIds, rescheduleIds } from "./actions.js";
 import { read } from "./api.js";
 import { foreign, h, refill, write } from "./dom.js";
-import { date, jobs, number, relative } from "./format.js";
+import { dates, jobs, number, relative, zone } from "./format.js";
 import { now } from "./live.js";
 import { jobLink } from "./router.js";
 import { troublePage } from "./trouble.js";
@@ -58,14 +58,14 @@ function jobRow(queue, job, state, isChosen) {
   const text = state === "dead" ? job.error || `(${job.reason}, no error text)` : job.payload;
   const tags = [];
   if (state === "dead") tags.push(h("span", { class: "tag" }, job.reason));
-  if (job.failures > 0) tags.push(h("span", { class: "tag" }, `${number(job.failures)} failed`));
-  if (job.lapses > 0) tags.push(h("span", { class: "tag" }, `${number(job.lapses)} lapsed`));
+  if (job.failures > 0) tags.push(h("span", { class: "tag" }, `failed ${number(job.failures)} ${job.failures === 1 ? "time" : "times"}`));
+  if (job.lapses > 0) tags.push(h("span", { class: "tag" }, `lapsed ${number(job.lapses)} ${job.lapses === 1 ? "time" : "times"}`));
   return h(
     "tr",
     {},
     mayAct() ? h("td", { class: "choose" }, box) : null,
     h("th", { scope: "row", class: "id" }, h("a", { href: jobLink(queue.key, job.id), "data-row": true }, h("code", {}, job.id))),
-    h("td", { class: "when", title: date(job.at), "data-at": job.at }, relative(job.at, now())),
+    h("td", { class: "when", title: dates(job.at), "data-at": job.at }, relative(job.at, now())),
     h("td", { class: "n", "data-name": "Attempt" }, number(job.attempt)),
     h("td", { class: "wide" }, foreign(text || "(empty)"), tags),
   );
@@ -105,7 +105,7 @@ export function pagedJobs(place, queue, state, lead = null) {
   const first = h("button", { type: "button", class: "quiet", "data-first": true }, "First");
   const next = h("button", { type: "button", class: "quiet", "data-next": true }, "Next");
   const time = h("input", { type: "datetime-local", id: `from-${state}`, step: "1" });
-  const jump = h("div", { class: "jump" }, h("label", { for: `from-${state}` }, "From"), time);
+  const jump = h("div", { class: "jump" }, h("label", { for: `from-${state}` }, `From (${zone()})`), time);
   const trouble = h("div");
   let at = {};
   let page = 1;
@@ -142,7 +142,7 @@ export function pagedJobs(place, queue, state, lead = null) {
     [at, page] = [Number.isNaN(from) ? {} : { from }, 1];
     load();
   });
-  const again = h("button", { type: "button", class: "quiet", onclick: () => load() }, "Look again");
+  const again = h("button", { type: "button", class: "quiet", onclick: () => load() }, "Refresh");
   refill(place, lead, h("div", { class: "toolbar" }, first, next, again, jump, note, bar.element), trouble, table.element);
   load();
   return {

@@ -1,4 +1,4 @@
-// What the keyboard does, and the dialog that tells of it.
+// The keyboard shortcuts, and the dialog that lists them.
 
 import { h, refill } from "./dom.js";
 import { go, parts, queueLink } from "./router.js";
@@ -10,6 +10,7 @@ const KEYS = [
   ["/", "Search: a queue by its name, a job by its id"],
   ["j  k", "The next row, the one before"],
   ["Enter", "Open the row"],
+  ["e", "Errors"],
   ["1 … 6", "The tabs of a queue"],
   ["u", "Up: from a job to its queue, from a queue to all"],
   ["n  p", "The next page of jobs, the first page"],
@@ -35,6 +36,7 @@ function press(key) {
   const [kind, queue, tab] = parts();
   if (key === "?") return help(), true;
   if (key === "g") return go("#/"), true;
+  if (key === "e") return go("#/errors"), true;
   if (key === "t") return changeTheme(), true;
   if (key === "/") return focus("[data-search]");
   if (key === "j" || key === "k") return step(key === "j" ? 1 : -1);

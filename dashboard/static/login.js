@@ -10,11 +10,11 @@ export function showLogin(main, then) {
   const form = h(
     "form",
     { class: "login", "data-login": true },
-    h("h1", {}, "Who is there?"),
-    h("p", { class: "dim" }, "This page was started with a password."),
+    h("h1", {}, "Sign in"),
+    h("p", { class: "dim" }, "This dashboard has a password."),
     h("div", { class: "field" }, h("label", { for: "password" }, "Password"), input),
     wrong,
-    h("button", { class: "primary" }, "Log in"),
+    h("button", { class: "primary" }, "Sign in"),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -23,7 +23,7 @@ export function showLogin(main, then) {
       await post("login", {}, { password: input.value });
       then();
     } catch (error) {
-      wrong.textContent = error.kind === "page" && error.message.includes("403") ? "That is not the password." : error.message;
+      wrong.textContent = error.status === 403 ? "That is not the password." : error.message;
       input.select();
     }
   });

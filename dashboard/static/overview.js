@@ -10,24 +10,31 @@ import { pageOrTrouble } from "./trouble.js";
 
 const WORDS = { bad: "Needs action", warn: "Look at it", note: "Worth knowing", flowing: "Flowing", idle: "Idle" };
 
+/** What a rate is the mean of: with many queues each is asked for its metrics less often. */
+function measured(row) {
+  if (row.age_ms === null || !row.rate_s) return "not measured yet";
+  return `the mean of ${duration(row.rate_s * 1000)}, until ${duration(row.age_ms)} ago`;
+}
+
 const COLUMNS = [
   ["late", "Late by", (row) => (row.late_ms > 0 ? duration(row.late_ms) : "–")],
   ["ready", "Ready", (row) => compact(row.ready)],
   ["delayed", "Delayed", (row) => compact(row.delayed)],
   ["leased", "Leased", (row) => compact(row.leased)],
   ["dead", "Dead", (row) => compact(row.dead)],
-  ["in", "In /s", (row) => (row.age_ms === null ? "…" : rate(row.pushed))],
-  ["out", "Done /s", (row) => (row.age_ms === null ? "…" : rate(row.acked))],
+  ["in", "In /s", (row) => (row.age_ms === null ? "…" : rate(row.pushed)), measured],
+  ["out", "Done /s", (row) => (row.age_ms === null ? "…" : rate(row.acked)), measured],
   ["waiting", "Waiting", (row) => compact(row.waiting)],
 ];
 
+/** Orders of the list: dq-dashboard sorts it, since a browser has only the first rows. */
 const SORTS = {
-  attention: ["what needs attention", null],
-  name: ["name", (a, b) => (a.name < b.name ? -1 : 1)],
-  late: ["lateness", (a, b) => b.late_ms - a.late_ms],
-  ready: ["ready jobs", (a, b) => b.ready - a.ready],
-  dead: ["dead letters", (a, b) => b.dead - a.dead],
-  done: ["throughput", (a, b) => b.acked - a.acked],
+  attention: "attention needed",
+  name: "name",
+  late: "lateness",
+  ready: "ready jobs",
+  dead: "dead letters",
+  done: "throughput",
 };
 
 /** A sign for how urgent it is: another shape for each, so that the colour is not the only one. */
@@ -48,7 +55,7 @@ export function showOverview(main, { heard, fail }) {
   const servers = h("div", { class: "notes" });
   const tiles = h("dl", { class: "tiles" });
   const search = h("input", { type: "search", id: "match", placeholder: "Name of a queue", "data-search": true, autocomplete: "off", spellcheck: "false" });
-  const sort = h("select", { id: "sort" }, Object.entries(SORTS).map(([key, [name]]) => h("option", { value: key }, name)));
+  const sort = h("select", { id: "sort" }, Object.entries(SORTS).map(([key, name]) => h("option", { value: key }, name)));
   const count = h("p", { class: "dim count", role: "status" });
   const body = h("tbody");
   const table = h(
@@ -83,9 +90,8 @@ export function showOverview(main, { heard, fail }) {
   ];
   const page = pageOrTrouble(main, content);
   const rows = new Map();
-  let told = null;
+  let painted = sort.value;
   const paint = (answer) => {
-    told = answer;
     const alone = answer.totals.queues ? null : answer.trouble;
     heard(answer, Boolean(alone));
     if (!page.shows(alone)) return;
@@ -93,15 +99,16 @@ export function showOverview(main, { heard, fail }) {
     refillNotes(servers, answer.servers);
     fillTiles(tiles, answer.totals);
     plots.delayed(answer.totals.delayed);
-    paintRows(body, rows, answer.rows, SORTS[sort.value][1]);
+    paintRows(body, rows, answer.rows, painted !== sort.value);
+    painted = sort.value;
     write(count, counted(answer));
     empty.hidden = answer.rows.length > 0;
     table.hidden = !empty.hidden;
     refillEmpty(empty, answer);
   };
-  const live = follow("live", () => ({ match: search.value || undefined }), paint, fail);
+  const live = follow("live", () => ({ match: search.value || undefined, sort: sort.value }), paint, fail);
   search.addEventListener("input", live.again);
-  sort.addEventListener("change", () => told && paintRows(body, rows, told.rows, SORTS[sort.value][1], true));
+  sort.addEventListener("change", live.again);
   return () => {
     live.end();
     plots.end();
@@ -109,10 +116,10 @@ export function showOverview(main, { heard, fail }) {
 }
 
 function sentence({ totals, trouble }) {
-  if (trouble) return totals.queues ? "What was known last" : "Queues";
+  if (trouble) return totals.queues ? "Last known state" : "Queues";
   if (totals.queues === 0) return "No queues yet";
   const all = `${number(totals.queues)} ${totals.queues === 1 ? "queue" : "queues"}`;
-  if (totals.attention === 0) return totals.acked > 0 ? `All is flowing in ${all}` : `All is quiet in ${all}`;
+  if (totals.attention === 0) return totals.acked > 0 ? `${all}: all flowing` : `${all}: all quiet`;
   return `${number(totals.attention)} of ${all} ${totals.attention === 1 ? "needs" : "need"} attention`;
 }
 
@@ -145,8 +152,8 @@ function fillTiles(tiles, totals) {
     ["Dead", compact(totals.dead), number(totals.dead)],
     ["In", `${rate(totals.pushed)}/s`, "pushed"],
     ["Done", `${rate(totals.acked)}/s`, "acknowledged"],
-    ["Not well", `${rate(totals.bad)}/s`, "retried, failed or lapsed"],
-    ["Waiting", compact(totals.waiting), "workers that wait for a job"],
+    ["Failing", `${rate(totals.bad)}/s`, "retried, failed or lapsed"],
+    ["Waiting", compact(totals.waiting), "blocked workers"],
     ["Memory", bytes(totals.memory), "of the keys of the queues"],
   ];
   if (tiles.children.length !== facts.length) {
@@ -159,7 +166,7 @@ function fillTiles(tiles, totals) {
 }
 
 /** Writes into the rows that are there; the order stays while somebody is at it. */
-function paintRows(body, rows, wanted, sort, now = false) {
+function paintRows(body, rows, wanted, now) {
   const keys = new Set(wanted.map((row) => row.key));
   for (const [key, row] of rows) {
     if (!keys.has(key)) {
@@ -171,9 +178,8 @@ function paintRows(body, rows, wanted, sort, now = false) {
     if (!rows.has(data.key)) rows.set(data.key, newRow(data));
     rows.get(data.key).update(data);
   }
-  const order = sort ? [...wanted].sort(sort) : wanted;
   const busy = !now && (body.matches(":hover") || body.contains(document.activeElement));
-  order.forEach((data, at) => {
+  wanted.forEach((data, at) => {
     const { element } = rows.get(data.key);
     if (!element.isConnected || (!busy && body.children[at] !== element)) body.insertBefore(element, body.children[at] ?? null);
   });
@@ -194,8 +200,9 @@ function newRow(data) {
       refill(mark, sign(level));
     }
     write(why, row.why.join(" · "));
-    COLUMNS.forEach(([, , show], at) => {
+    COLUMNS.forEach(([, , show, title], at) => {
       write(cells[at], show(row));
+      if (title) cells[at].title = title(row);
       cells[at].classList.toggle("zero", ["0", "–"].includes(cells[at].textContent));
     });
     cells[0].classList.toggle("hot", row.late_ms >= 2000);

@@ -2,7 +2,7 @@
 // in words for those who do not see it.
 
 import { h, refill, s, write } from "./dom.js";
-import { hourAndMinute, timeOfDay } from "./format.js";
+import { hourAndMinute, timeOfDay, zone } from "./format.js";
 
 const HEIGHT = 132;
 const LEFT = 42;
@@ -18,6 +18,7 @@ const SECONDS = [1, 2, 4, 10, 20, 40, 60, 120, 240, 600, 1200, 2400, 3600, 7200,
 
 /**
  * `series` are {name, column, kind}; `kind` names the look: a, b or c, an `area` is filled.
+ * A value of null is a gap: nothing is known of that moment.
  * `show` writes a value for people, `axis` the same with little room; `seconds` says that values are such.
  * Gives {element, update}.
  */
@@ -39,7 +40,7 @@ export function plot({ title, series, show, axis = show, seconds = false, note }
   const cross = crosshair(svg, reading, () => drawn);
   const update = (columns) => {
     drawn = draw(svg, columns, look);
-    series.forEach((one, at) => write(legend.children[at].querySelector("b"), drawn.count ? show(columns[one.column].at(-1)) : "–"));
+    series.forEach((one, at) => write(legend.children[at].querySelector("b"), drawn.count ? value(columns[one.column].at(-1), show) : "–"));
     cross.again();
     if (details.open) fillTable(table, columns, series, show);
   };
@@ -47,6 +48,10 @@ export function plot({ title, series, show, axis = show, seconds = false, note }
   details.addEventListener("toggle", () => details.open && drawn && fillTable(table, drawn.columns, series, show));
   return { element, update };
 }
+
+const value = (number, show) => (number === null ? "–" : show(number));
+
+const known = (values) => values.filter((value) => value !== null);
 
 function legendItem(one) {
   const line = s("svg", { class: "key", viewBox: "0 0 18 8", "aria-hidden": "true" }, s("path", { class: `line ${one.kind}`, d: "M0 4H18" }));
@@ -58,12 +63,12 @@ function draw(svg, columns, { title, series, show, axis, seconds }) {
   const width = Math.max(200, svg.clientWidth || 600);
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   if (count === 0) {
-    refill(svg, s("text", { x: width / 2, y: HEIGHT / 2, class: "tick", "text-anchor": "middle" }, "No figures yet"));
-    svg.setAttribute("aria-label", `${title}: no figures yet`);
+    refill(svg, s("text", { x: width / 2, y: HEIGHT / 2, class: "tick", "text-anchor": "middle" }, "Nothing yet"));
+    svg.setAttribute("aria-label", `${title}: nothing yet`);
     return { count, columns, width, xs: [], series, show };
   }
-  const [from, to] = [columns.at[0], Math.max(columns.at.at(-1), columns.at[0] + 1)];
-  const top = nice(Math.max(1, ...series.flatMap((one) => columns[one.column])), seconds);
+  const { from, to } = columns;
+  const top = nice(Math.max(1, ...series.flatMap((one) => known(columns[one.column]))), seconds);
   const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const xs = columns.at.map(x);
@@ -71,7 +76,7 @@ function draw(svg, columns, { title, series, show, axis, seconds }) {
     svg,
     [0, top / 2, top].map((value) => gridline(y(value), axis(value), width)),
     ticks(from, to).map((at) => s("text", { x: x(at), y: HEIGHT - 4, class: "tick", "text-anchor": "middle" }, at % 60 ? timeOfDay(at * 1000) : hourAndMinute(at * 1000))),
-    [...series].reverse().map((one) => line(one, xs, columns[one.column].map(y), y(0))),
+    [...series].reverse().map((one) => line(one, xs, columns[one.column], y)),
     s("g", { class: "cross" }),
   );
   svg.setAttribute("aria-label", words(title, columns, series, show, from, to));
@@ -87,12 +92,26 @@ function gridline(y, text, width) {
   );
 }
 
-function line(one, xs, ys, floor) {
-  const points = xs.map((x, at) => `${x.toFixed(1)} ${ys[at].toFixed(1)}`);
-  const path = `M${points.join("L")}`;
-  const area = one.area ? s("path", { class: `area ${one.kind}`, d: `${path}L${xs.at(-1).toFixed(1)} ${floor}L${xs[0].toFixed(1)} ${floor}Z` }) : null;
-  const dot = xs.length === 1 ? s("circle", { class: `dot ${one.kind}`, cx: xs[0], cy: ys[0], r: 2.5 }) : null;
-  return s("g", {}, area, s("path", { class: `line ${one.kind}`, d: path }), dot);
+/** A line from point to point, with a break at each gap; a point between two gaps is a dot. */
+function line(one, xs, values, y) {
+  const parts = runs(values).map(([from, to]) => {
+    const points = xs.slice(from, to).map((x, at) => `${x.toFixed(1)} ${y(values[from + at]).toFixed(1)}`);
+    return { path: `M${points.join("L")}`, first: xs[from].toFixed(1), last: xs[to - 1].toFixed(1), alone: to - from === 1 ? from : null };
+  });
+  const area = one.area ? s("path", { class: `area ${one.kind}`, d: parts.map(({ path, first, last }) => `${path}L${last} ${y(0)}L${first} ${y(0)}Z`).join("") }) : null;
+  const dots = parts.filter(({ alone }) => alone !== null).map(({ alone }) => s("circle", { class: `dot ${one.kind}`, cx: xs[alone], cy: y(values[alone]), r: 2.5 }));
+  return s("g", {}, area, s("path", { class: `line ${one.kind}`, d: parts.map(({ path }) => path).join("") }), dots);
+}
+
+/** Where the values between gaps begin and end. */
+function runs(values) {
+  const found = [];
+  values.forEach((value, at) => {
+    if (value === null) return;
+    if (at > 0 && values[at - 1] !== null) found.at(-1)[1] = at + 1;
+    else found.push([at, at + 1]);
+  });
+  return found;
 }
 
 /** The least round number that is not below. */
@@ -114,10 +133,11 @@ function ticks(from, to) {
 /** What a plot says, in a sentence. */
 function words(title, columns, series, show, from, to) {
   const each = series.map((one) => {
-    const values = columns[one.column];
-    return `${one.name} from ${show(Math.min(...values))} to ${show(Math.max(...values))}, now ${show(values.at(-1))}`;
+    const values = known(columns[one.column]);
+    if (!values.length) return `${one.name} unknown`;
+    return `${one.name} from ${show(Math.min(...values))} to ${show(Math.max(...values))}, now ${value(columns[one.column].at(-1), show)}`;
   });
-  return `${title}, ${hourAndMinute(from * 1000)} to ${hourAndMinute(to * 1000)}: ${each.join("; ")}. Arrow keys read single points.`;
+  return `${title}, ${hourAndMinute(from * 1000)} to ${hourAndMinute(to * 1000)} ${zone()}: ${each.join("; ")}. Arrow keys read single points.`;
 }
 
 function crosshair(svg, reading, drawn) {
@@ -135,10 +155,12 @@ function crosshair(svg, reading, drawn) {
     refill(
       group,
       s("line", { x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }),
-      now.series.map((one) => s("circle", { class: `dot ${one.kind}`, cx: x, cy: now.y(now.columns[one.column][at]), r: 3 })),
+      now.series
+        .filter((one) => now.columns[one.column][at] !== null)
+        .map((one) => s("circle", { class: `dot ${one.kind}`, cx: x, cy: now.y(now.columns[one.column][at]), r: 3 })),
     );
-    const values = now.series.map((one) => `${one.name} ${now.show(now.columns[one.column][at])}`);
-    write(reading, `${timeOfDay(now.columns.at[at] * 1000)} · ${values.join(" · ")}`);
+    const values = now.series.map((one) => `${one.name} ${value(now.columns[one.column][at], now.show)}`);
+    write(reading, `${timeOfDay(now.columns.at[at] * 1000)} ${zone()} · ${values.join(" · ")}`);
   };
   const leave = () => {
     at = null;
@@ -171,8 +193,8 @@ function fillTable(table, columns, series, show) {
   const places = [...columns.at.keys()].filter((at) => (columns.at.length - 1 - at) % step === 0).reverse();
   refill(
     table,
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), series.map((one) => h("th", { scope: "col" }, one.name)))),
-    h("tbody", {}, places.map((at) => h("tr", {}, h("th", { scope: "row" }, timeOfDay(columns.at[at] * 1000)), series.map((one) => h("td", {}, show(columns[one.column][at])))))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, `Time, ${zone()}`), series.map((one) => h("th", { scope: "col" }, one.name)))),
+    h("tbody", {}, places.map((at) => h("tr", {}, h("th", { scope: "row" }, timeOfDay(columns.at[at] * 1000)), series.map((one) => h("td", {}, value(columns[one.column][at], show)))))),
   );
 }
 

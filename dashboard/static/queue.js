@@ -4,9 +4,10 @@ import { mayAct, pause, purge, replayAll, rescheduleAll, resume } from "./action
 import { charts } from "./charts.js";
 import { showDead } from "./dead.js";
 import { foreign, h, refill, write } from "./dom.js";
+import { queueErrors } from "./errors.js";
 import { bytes, compact, duration, microseconds, number, rate } from "./format.js";
 import { showJobs } from "./jobs.js";
-import { follow, now } from "./live.js";
+import { follow } from "./live.js";
 import { sign } from "./overview.js";
 import { go, jobLink, queueLink } from "./router.js";
 import { showSettings } from "./settings.js";
@@ -26,7 +27,7 @@ export function showQueue(main, key, tab, { heard, fail }) {
   const queue = { key, name: decodeName(key), row: emptyRow(key) };
   const mark = h("span", { class: "mark" });
   const title = h("h1", {}, mark, foreign(queue.name));
-  const why = h("ul", { class: "reasons", "aria-label": "How it stands" });
+  const why = h("ul", { class: "reasons", "aria-label": "State" });
   const tabs = TABS.map(([name, text, count]) => tabLink(key, tab, name, text, count));
   const buttons = h("div", { class: "buttons" });
   const body = h("div", { class: "tab-body" });
@@ -50,7 +51,7 @@ export function showQueue(main, key, tab, { heard, fail }) {
     if (title.lastChild.textContent !== queue.name) title.lastChild.textContent = queue.name;
     refillOnce(mark, queue.row.level, () => sign(queue.row.level));
     why.className = `reasons ${queue.row.level}`;
-    const reasons = is ? queue.row.why : ["There is no such queue: it was never pushed to, or is empty and gone"];
+    const reasons = is ? queue.row.why : ["There is no such queue: no job was ever pushed to it, or it is empty and was removed"];
     refillOnce(why, reasons.join("\n"), () => reasons.map((reason) => h("li", {}, reason)));
     tabs.forEach((one) => one.update(queue.row));
     if (!placed) content[2].querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
@@ -72,7 +73,7 @@ function show(body, queue, tab, fail) {
   return showGlance(body, queue, fail);
 }
 
-/** Refills where what it shows is another than before. */
+/** Refills if it shows something else than before. */
 function refillOnce(element, key, children) {
   if (element.dataset.key === key) return;
   element.dataset.key = key;
@@ -127,13 +128,13 @@ const NOW = [
   ["far", "Far", (row) => number(row.far)],
   ["leased", "Leased", (row) => number(row.leased)],
   ["dead", "Dead", (row) => number(row.dead)],
-  ["waiting", "Waiting", (row) => number(row.waiting)],
+  ["waiting", "Waiting workers", (row) => number(row.waiting)],
   ["in", "In", (row) => `${rate(row.pushed ?? 0)}/s`],
   ["out", "Done", (row) => `${rate(row.acked ?? 0)}/s`],
-  ["bad", "Not well", (row) => `${rate(row.bad ?? 0)}/s`],
-  ["p50", "Late p50", (row) => microseconds(row.p50_us ?? 0)],
-  ["p99", "Late p99", (row) => microseconds(row.p99_us ?? 0)],
-  ["max", "Late max", (row) => microseconds(row.max_us ?? 0)],
+  ["bad", "Failing", (row) => `${rate(row.bad ?? 0)}/s`],
+  ["p50", "Late p50, since load", (row) => microseconds(row.p50_us ?? 0)],
+  ["p99", "Late p99, since load", (row) => microseconds(row.p99_us ?? 0)],
+  ["max", "Late max, since load", (row) => microseconds(row.max_us ?? 0)],
   ["memory", "Memory", (row) => bytes(row.memory ?? 0)],
 ];
 
@@ -142,22 +143,27 @@ function showGlance(body, queue, fail) {
   const tiles = h("dl", { class: "tiles seven" }, NOW.map(([key, name], at) => h("div", { class: `tile ${key}` }, h("dt", {}, name), values[at])));
   const progress = h("div", { class: "progress", role: "status" });
   const plots = charts(queue.key, fail);
-  const figures = h("tbody");
+  const metrics = h("tbody");
   const age = h("span", { class: "dim" });
+  const errors = queueErrors(queue, fail);
   const all = h(
     "details",
-    { class: "figures" },
-    h("summary", {}, "All figures, since the module was loaded ", age),
-    h("table", { class: "plain" }, h("caption", { class: "aloud" }, "Every figure of DQ.STATS"), h("thead", { class: "aloud" }, h("tr", {}, h("th", { scope: "col" }, "Figure"), h("th", { scope: "col" }, "Value"))), figures),
+    { class: "metrics" },
+    h("summary", {}, "All metrics ", age),
+    h("table", { class: "plain" }, h("caption", { class: "aloud" }, "Every metric of DQ.STATS; counters begin when the module is loaded"), h("thead", { class: "aloud" }, h("tr", {}, h("th", { scope: "col" }, "Metric"), h("th", { scope: "col" }, "Value"))), metrics),
   );
-  refill(body, tiles, progress, h("section", { class: "charts", "aria-label": "Plots" }, plots.plots, plots.due), all);
-  const update = ({ row, stats, stats_at: at }) => {
+  refill(body, tiles, progress, errors.element, h("section", { class: "charts", "aria-label": "Plots" }, plots.plots, plots.due), all);
+  const update = ({ row, stats, stats_age_ms: age_ms }) => {
     NOW.forEach(([, , show], place) => write(values[place], show(queue.row)));
     plots.delayed(queue.row.delayed);
     const under_way = ["replaying", "purging", "rescheduling"].filter((what) => row?.[what] > 0);
     write(progress, under_way.map((what) => `${what}: ${number(row[what])} to go`).join(" · "));
-    write(age, at ? `· as of ${duration(Math.max(0, now() - at))} ago` : "");
-    if (all.open && stats) refill(figures, stats.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "n" }, number(value)))));
+    write(age, age_ms === undefined ? "" : `· as of ${duration(age_ms)} ago, counters since the module was loaded`);
+    if (all.open && stats) refill(metrics, stats.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "n" }, number(value)))));
   };
-  return { update, end: plots.end };
+  const end = () => {
+    plots.end();
+    errors.end();
+  };
+  return { update, end };
 }

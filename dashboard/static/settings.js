@@ -4,7 +4,7 @@ import { read } from "./api.js";
 import { h, refill } from "./dom.js";
 import { troublePage } from "./trouble.js";
 
-const SOURCE = { queue: "its own", server: "the server's", invalid: "the server's: what the header has is no value" };
+const SOURCE = { queue: "the queue", server: "the server", invalid: "the server: the value in the header is invalid" };
 
 export function showSettings(body, queue) {
   let stopped = false;
@@ -21,12 +21,12 @@ function page({ rows, needs }) {
   const table = h(
     "table",
     { class: "settings" },
-    h("caption", { class: "aloud" }, "Settings that count for this queue"),
+    h("caption", { class: "aloud" }, "Settings of this queue"),
     h("thead", {}, h("tr", {}, ["Setting", "Value", "From"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, sorted.map((row) => h("tr", { class: row.source === "queue" ? "own" : null }, h("th", { scope: "row" }, h("code", {}, row.name)), h("td", {}, row.value), h("td", {}, SOURCE[row.source] ?? row.source)))),
   );
   return [
-    h("p", { class: "dim" }, own.length ? `${own.length} of its own; DQ.CONFIG changes them.` : "None of its own; DQ.CONFIG gives it some."),
+    h("p", { class: "dim" }, own.length ? `${own.length} override the server's; DQ.CONFIG changes them.` : "None overrides the server's; DQ.CONFIG sets one."),
     sorted.length ? table : null,
     needs.length ? h("p", { class: "dim" }, `The user of this page may not read ${rows.length ? "those of the server" : "them"}: ${needs.join(" or ")} allows it.`) : null,
   ];

@@ -32,6 +32,9 @@
 //! | `rescheduled`, `purged` | jobs that RESCHEDULE moved, that PURGE removed |
 //! | | *again of now:* |
 //! | `rescheduling`, `purging`, `replaying` | jobs that a RESCHEDULE ALL, a PURGE or a REPLAY ALL has still to look at |
+//! | `max-length` | due and leased jobs that the queue may have; 0: no limit |
+//! | | *since the module was loaded on this server:* |
+//! | `refused-full` | pushes refused with `DQFULL` because the queue was at its `max-length` |
 //!
 //! # Errors
 //!
@@ -121,6 +124,10 @@
 //! 66) (integer) 0
 //! 67) "replaying"
 //! 68) (integer) 0
+//! 69) "max-length"
+//! 70) (integer) 0
+//! 71) "refused-full"
+//! 72) (integer) 0
 //! ```
 //!
 //! # See also
@@ -153,7 +160,8 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
         let rules = queue.rules();
         let figures = queue.figures(rules.get(&settings::FAR_HORIZON));
         let far_alarm = rules.limit(&settings::FAR_ALARM).is_some_and(|alarm| figures.far >= alarm);
-        Ok(fields(figures, far_alarm, waiting, state))
+        let max_length = rules.limit(&settings::MAX_LENGTH).unwrap_or(0);
+        Ok(fields(figures, far_alarm, max_length, waiting, state))
     })?;
     ctx.reply_map(fields.len());
     for (field, value) in fields {
@@ -163,7 +171,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-fn fields(now: Figures, far_alarm: bool, waiting: usize, state: &State) -> [(&'static str, u64); 34] {
+fn fields(now: Figures, far_alarm: bool, max_length: u64, waiting: usize, state: &State) -> [(&'static str, u64); 36] {
     let counted = &state.metrics;
     let under_way = state.under_way();
     [
@@ -201,5 +209,7 @@ fn fields(now: Figures, far_alarm: bool, waiting: usize, state: &State) -> [(&'s
         ("rescheduling", under_way.rescheduling),
         ("purging", under_way.purging),
         ("replaying", under_way.replaying),
+        ("max-length", max_length),
+        ("refused-full", counted.refused_full.get()),
     ]
 }

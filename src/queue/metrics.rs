@@ -35,6 +35,8 @@ pub struct Metrics {
     /// Stale jobs that the last purge left in their place because there was no room for more dead letters.
     pub stale_held: Cell<u64>,
     pub dead_evicted: Counter,
+    /// Pushes that were refused because the queue was at its `max-length`.
+    pub refused_full: Counter,
     pub replayed: Counter,
     pub cancelled: Counter,
     pub purged: Counter,

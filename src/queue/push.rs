@@ -135,7 +135,10 @@ impl Queue<'_> {
 
     fn check_length(&mut self, made: usize) -> Result<(), Fault> {
         match self.rules().limit(&settings::MAX_LENGTH) {
-            Some(max) if made > 0 && self.jobs.len().saturating_add(made) as u64 > max => Err(Fault::Full { max }),
+            Some(max) if made > 0 && self.jobs.len().saturating_add(made) as u64 > max => {
+                self.state.metrics.refused_full.add(1);
+                Err(Fault::Full { max })
+            }
             _ => Ok(()),
         }
     }

@@ -293,6 +293,7 @@ fn a_refused_push_is_told_and_changes_nothing() {
     assert_error(&err!(q, "MPUSH", "PAYLOADS", "x", "y"), "DQFULL", &["10"]);
     ears.wait_for(&server, "0:dq.full:q");
     assert_eq!(figure(&server, "dq_refused_full"), 2);
+    assert_eq!(q.stats(["max-length", "refused-full"]), [10, 2]);
     assert_eq!((figure(&server, "dq_queues_full"), logged(&server, "queue q: at its max-length of 10")), (1, 1));
     // In MULTI and in a script too.
     let begun = std::time::Instant::now();

@@ -288,16 +288,18 @@ impl Run<'_> {
         }
         let taking = Taking { keep: ids.keep, replace: ids.replace };
         let plan = self.world.plan_push(q, jobs, taking);
-        if too_far {
+        if too_far || plan.is_err() {
             self.world.change(q, |_, _| ());
+        }
+        if refused(reply, "DQFULL").is_ok() {
+            self.world.queues[q].count("refused-full", 1);
+        }
+        if too_far {
             return refused(reply, "DQDELAY").or_else(|e| plan.map_or_else(|code| refused(reply, code), |_| Err(e)));
         }
         let plan = match plan {
             Ok(plan) => plan,
-            Err(code) => {
-                self.world.change(q, |_, _| ());
-                return refused(reply, code);
-            }
+            Err(code) => return refused(reply, code),
         };
         let Ok(Value::Array(answers)) = reply else { return Err("ids were to be answered".into()) };
         if answers.len() != jobs.len() {

@@ -103,7 +103,7 @@ fn expected_lines(queue: &Queue) -> Vec<String> {
 }
 
 /// The figures that DQ.STATS has beside those of time and memory, in the order of docs/commands/stats.md.
-const COUNTED: [&str; 18] = [
+const COUNTED: [&str; 19] = [
     "pushed",
     "deduplicated",
     "claimed",
@@ -122,6 +122,7 @@ const COUNTED: [&str; 18] = [
     "headers-remade",
     "rescheduled",
     "purged",
+    "refused-full",
 ];
 
 fn stats_differences(world: &World, q: usize, stats: &[(String, i64)]) -> Vec<String> {
@@ -145,6 +146,7 @@ fn stats_differences(world: &World, q: usize, stats: &[(String, i64)]) -> Vec<St
         ("rescheduling", 0),
         ("purging", 0),
         ("replaying", 0),
+        ("max-length", queue.rule(&world.scene, "max-length")),
     ];
     let counted = |name: &str| queue.known.as_ref().and_then(|known| known.counts.get(name).copied()).unwrap_or(0);
     expected.extend(COUNTED.iter().map(|name| (*name, counted(name))));

@@ -30,6 +30,10 @@ fn axe() -> Option<String> {
 }
 
 fn stock(server: &Server) -> (String, Queue) {
+    let mut failing = server.queue("payments");
+    failing.push("x");
+    let job = failing.claim();
+    failing.ok("RETRY", args![&job.receipt, "DELAY", "10m", "ERROR", "HTTP 502 from https://pay.example.com"]);
     let mut q = server.queue("mail");
     q.push_many(60, &args!["DELAY", "1h"]);
     q.push_many(3, &[]);
@@ -43,10 +47,12 @@ fn parts(id: &str) -> Vec<(String, &'static str)> {
     let part = |tab: &str| format!("#/q/mail{tab}");
     vec![
         ("#/".to_string(), "mail"),
+        ("#/errors".to_string(), "HTTP 502"),
+        ("#/q/payments".to_string(), "HTTP 502"),
         (part(""), "Throughput"),
         (part("/ready"), "Page 1"),
         (part("/delayed"), "Page 1"),
-        (part("/dead"), "what they died of"),
+        (part("/dead"), "by their error"),
         (part("/settings"), "max-retries"),
         (part(&format!("/job/{id}")), "no such address"),
         (part("/job/nothing"), "No job has the id"),
@@ -75,7 +81,7 @@ fn no_page_has_a_barrier_that_axe_finds() {
     page.press("Purge…");
     no_barrier(&mut page, &script, "a question");
     page.size(360, 780);
-    page.press("Do nothing");
+    page.press("Cancel");
     for (part, says) in parts(&id) {
         page.go(&part);
         page.sees("#main", says);
@@ -176,7 +182,7 @@ fn all_can_be_done_by_keyboard() {
     }
     page.key("Enter");
     page.sees("#ask[open]", "Pause mail?");
-    assert_eq!(focus(&mut page), "button Do nothing", "what does no harm has the focus");
+    assert_eq!(focus(&mut page), "button Cancel", "what does no harm has the focus");
     page.key("Escape");
     page.wait("!document.querySelector('#ask').open");
     assert_eq!((focus(&mut page).as_str(), q.stat("paused")), ("button Pause…", 0), "the focus is where it was");

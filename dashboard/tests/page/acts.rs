@@ -40,7 +40,7 @@ fn a_queue_is_paused_and_resumed() {
     let (_dashboard, mut page) = at_queue(&server, "#/q/mail");
     page.press("Pause…");
     page.sees("#ask[open]", "3 jobs ready");
-    page.press("Do nothing");
+    page.press("Cancel");
     assert_eq!(q.stat("paused"), 0);
     page.press("Pause…");
     yes(&mut page, "Nothing is claimed from it until it is resumed");

@@ -7,7 +7,7 @@ use crate::common::{wait_for, Server};
 use crate::dashboard::Dashboard;
 use crate::topology::Cluster;
 
-/// The figures of before are still shown, as such.
+/// What was known before is still shown, as such.
 fn is_grey(page: &mut Page) {
     page.wait("document.body.classList.contains('stale')");
     page.sees("#banner", "trying again. What is shown below is from before.");
@@ -64,7 +64,7 @@ fn the_dashboard_itself_that_is_gone_is_told() {
     let mut page = Page::open(&dashboard.base);
     page.sees("#main", "No queues yet");
     dashboard.kill();
-    page.sees("#banner", "No answer from dq-dashboard itself");
+    page.sees("#banner", "No reply from dq-dashboard itself");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Output, Stdio};
+use std::sync::{Arc, Mutex};
 
 use crate::common::server::mortal;
 use crate::common::{wait_for, Server};
@@ -14,6 +15,7 @@ pub struct Dashboard {
     /// `http://127.0.0.1:8380/`
     pub base: String,
     pub port: u16,
+    log: Arc<Mutex<String>>,
 }
 
 impl Dashboard {
@@ -34,20 +36,50 @@ impl Dashboard {
     pub fn start_with(args: &[&str], env: &[(&str, &str)]) -> Dashboard {
         let mut command = mortal(PROGRAM);
         command.args(["--listen", "127.0.0.1:0"]).args(args).envs(env.iter().copied());
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program starts");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = collect(child.stderr.take().expect("it has an error output"));
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it has an output"));
         output.read_line(&mut line).expect("it tells where it is");
         let base = line.split(' ').find(|word| word.starts_with("http://")).unwrap_or_else(|| panic!("{line}"));
         let port = base.trim_end_matches('/').rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
         std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
-        Dashboard { child, base: base.to_string(), port }
+        Dashboard { child, base: base.to_string(), port, log }
+    }
+
+    /// What it wrote to its error output so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Sends the process a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        // Safety: the child has not been waited for, so the id is still its own.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Gathers the lines of an output, and passes them on.
+fn collect(output: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let lines = log.clone();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            eprintln!("{line}");
+            lines.lock().unwrap_or_else(|e| e.into_inner()).push_str(&format!("{line}\n"));
+        }
+    });
+    log
 }
 
 impl Drop for Dashboard {

@@ -110,17 +110,17 @@ fn a_password_guards_the_page() {
     }
     let mut page = Page::open(&dashboard.base);
     page.fill("#password", "a guess");
-    page.press("Log in");
+    page.press("Sign in");
     page.sees("#main", "That is not the password.");
     page.fill("#password", "secret of the house");
-    page.press("Log in");
+    page.press("Sign in");
     page.sees("#main", "mail");
     let cookie = page.eval("document.cookie");
     assert_eq!(cookie, json!(""), "no script can read the cookie");
     page.go("#/q/mail");
     page.sees(".tabs", "Ready 1");
-    page.press("Log out");
-    page.sees("#main", "Who is there?");
+    page.press("Sign out");
+    page.sees("#main", "This dashboard has a password");
     // A program gives the password with each request.
     let basic = [("authorization", "Basic YW5uOnNlY3JldCBvZiB0aGUgaG91c2U=")];
     assert_eq!(request(dashboard.port, "GET", "/api/live", &basic, "").status, 200);

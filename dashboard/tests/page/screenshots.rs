@@ -7,7 +7,7 @@ use crate::args;
 use crate::browser::Page;
 use crate::common::Server;
 use crate::dashboard::Dashboard;
-use crate::workload::Workload;
+use crate::workload;
 
 /// How long the plots run before a picture is taken of them.
 fn wait_for_plots() {
@@ -20,9 +20,11 @@ fn pages(job: &str) -> Vec<(&'static str, String, &'static str)> {
     vec![
         ("queues", "#/".to_string(), "webhooks"),
         ("queue", "#/q/mail".to_string(), "Throughput"),
+        ("errors", "#/errors".to_string(), "HTTP 503"),
+        ("failing", "#/q/payments".to_string(), "every attempt fails"),
         ("delayed", "#/q/reports/delayed".to_string(), "Page 1"),
-        ("dead", "#/q/webhooks/dead".to_string(), "by what they died of"),
-        ("job", format!("#/q/webhooks/job/{job}"), "What it died of"),
+        ("dead", "#/q/webhooks/dead".to_string(), "by their error"),
+        ("job", format!("#/q/webhooks/job/{job}"), "Error"),
         ("settings", "#/q/mail/settings".to_string(), "stale-policy"),
     ]
 }
@@ -33,14 +35,14 @@ fn pictures_of_each_page() {
     let dir = PathBuf::from(std::env::var("DQ_SCREENSHOTS").unwrap_or("screenshots".to_string()));
     std::fs::create_dir_all(&dir).expect("the folder is made");
     let server = Server::start();
-    let _life = Workload::start(&server);
+    let _life = workload::start(&server);
     server.queue("mail").ok("CONFIG", args!["SET", "lease", "2m", "max-leased", 50]);
     let dashboard = Dashboard::acting(&server);
     let mut page = Page::open(&dashboard.base);
     page.sees("#main", "webhooks");
     wait_for_plots();
     page.go("#/q/webhooks/dead");
-    page.sees("#main", "by what they died of");
+    page.sees("#main", "by their error");
     let job = page.text(".groups a code");
     for (width, height, size) in [(1440, 900, "wide"), (360, 780, "narrow")] {
         for dark in [false, true] {
@@ -56,7 +58,7 @@ fn pictures_of_each_page() {
             page.press("Purge…");
             page.sees("#ask[open]", "Purge invoices?");
             take(&mut page, &dir, &format!("question-{size}-{theme}"));
-            page.press("Do nothing");
+            page.press("Cancel");
         }
     }
     trouble(&mut page, server, &dir);

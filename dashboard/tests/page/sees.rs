@@ -43,7 +43,7 @@ fn the_queues_are_shown_with_what_is_urgent_first_and_why() {
     page.sees(&row("fresh"), "1");
     let ready = |server: &Server| server.queue("stuck").claim_n(7).len();
     assert_eq!(ready(&server), 7);
-    page.sees(&row("stuck"), "7 jobs in hand");
+    page.sees(&row("stuck"), "7 jobs in progress");
     page.fill("#match", "let");
     page.wait("document.querySelectorAll('tbody tr[data-queue]').length === 1");
     page.sees("#main", "1 of 5 match");
@@ -159,9 +159,9 @@ fn settings_show_what_is_the_queues_own() {
     let dashboard = Dashboard::of(&server);
     let mut page = Page::open(&dashboard.base);
     page.go("#/q/faxes/settings");
-    page.sees("table.settings", "max-length\t1000\tits own");
-    page.sees("table.settings", "lease\t30s\tthe server's");
-    page.sees("#main", "2 of its own");
+    page.sees("table.settings", "max-length\t1000\tthe queue");
+    page.sees("table.settings", "lease\t30s\tthe server");
+    page.sees("#main", "2 override the server");
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn very_many_queues_are_found_by_their_names() {
     page.fill("#match", "tenant-44");
     page.sees("#main", "10 of 450 match");
     page.sees("table.queues", "tenant-449");
-    // Of a queue that was never asked for before its page shows the figures at once.
+    // Of a queue that was never asked for before its page shows the metrics at once.
     page.go("#/q/tenant%2D449");
-    page.press("All figures, since the module was loaded");
-    page.sees(".figures", "pushed\t1");
+    page.click("details.metrics summary");
+    page.sees(".metrics", "pushed\t1");
 }

@@ -8,13 +8,29 @@ use std::time::Duration;
 use crate::args;
 use crate::common::{Queue, Server};
 
-/// Threads that push and work until it is dropped.
-pub struct Workload {
+/// Threads that push and work until they are dropped.
+#[derive(Default)]
+pub struct WorkerPool {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Workload {
+impl WorkerPool {
+    /// Does this again and again, with the number of the round.
+    pub fn run(&mut self, mut queue: Queue, work: impl Fn(&mut Queue, u64) + Send + 'static) {
+        let over = self.over.clone();
+        queue.unwatched();
+        self.threads.push(std::thread::spawn(move || {
+            let mut round = 0;
+            while !over.load(Ordering::Relaxed) {
+                round += 1;
+                work(&mut queue, round);
+            }
+        }));
+    }
+}
+
+impl Drop for WorkerPool {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -35,33 +51,21 @@ const STACK: &str = "Traceback (most recent call last):\n  File \"/srv/worker/ru
                      handle(payload)\n  File \"/srv/worker/webhooks.py\", line 88, in handle\n    \
                      response = session.post(url, json=body, timeout=30)\nConnectionTimeout: gateway did not answer";
 
-impl Workload {
-    /// `mail` flows, `invoices` has no worker, `webhooks` fails, `reports` waits for its time, `thumbnails` is paused,
-    /// `search-index` has idle workers.
-    pub fn start(server: &Server) -> Workload {
-        stock(server);
-        let over = Arc::new(AtomicBool::new(false));
-        let mut threads = vec![];
-        let mut run = |name: &str, work: fn(&mut Queue, u64)| {
-            let (mut queue, over) = (server.queue(name), over.clone());
-            queue.unwatched();
-            threads.push(std::thread::spawn(move || {
-                let mut round = 0;
-                while !over.load(Ordering::Relaxed) {
-                    round += 1;
-                    work(&mut queue, round);
-                }
-            }));
-        };
-        run("mail", push_mail);
-        run("mail", work_mail);
-        run("webhooks", push_webhooks);
-        run("webhooks", fail_webhooks);
-        run("reports", wait_for_work);
-        run("search-index", wait_for_work);
-        run("search-index", wait_for_work);
-        Workload { over, threads }
-    }
+/// Queues with a life: `mail` flows, `invoices` has no worker, `webhooks` fails, `payments` is retried again and again,
+/// `reports` waits for its time, `thumbnails` is paused, `search-index` has idle workers.
+pub fn start(server: &Server) -> WorkerPool {
+    stock(server);
+    let mut pool = WorkerPool::default();
+    let mut run = |name: &str, work: fn(&mut Queue, u64)| pool.run(server.queue(name), work);
+    run("mail", push_mail);
+    run("mail", work_mail);
+    run("webhooks", push_webhooks);
+    run("webhooks", fail_webhooks);
+    run("payments", retry_payments);
+    run("reports", wait_for_work);
+    run("search-index", wait_for_work);
+    run("search-index", wait_for_work);
+    pool
 }
 
 /// What stands in the queues from the beginning.
@@ -102,7 +106,7 @@ fn stock(server: &Server) {
     }
 }
 
-fn pause(ms: u64) {
+pub fn pause(ms: u64) {
     std::thread::sleep(Duration::from_millis(ms));
 }
 
@@ -140,6 +144,21 @@ fn fail_webhooks(queue: &mut Queue, round: u64) {
             0 => queue.call("FAIL", args![job.receipt, "ERROR", format!("{}{round}", ERRORS[1]), "STACK", STACK]),
             _ => queue.call("ACK", args![job.receipt]),
         };
+    }
+}
+
+fn retry_payments(queue: &mut Queue, round: u64) {
+    if round.is_multiple_of(5) {
+        let _ = queue.call("PUSH", args![format!("{{\"payment\":{round}}}")]);
+    }
+    let Ok(reply) = queue.call("CLAIM", args!["BLOCK", 200]) else { return pause(100) };
+    for job in crate::common::list(&reply).iter().map(crate::common::Job::of) {
+        pause(20);
+        let error = match round % 4 {
+            0 => format!("psycopg2.OperationalError: connection to server at \"10.0.0.{}\" timed out", round % 250),
+            _ => format!("HTTP 503 from https://pay.example.com: account 'a{round}' is locked"),
+        };
+        let _ = queue.call("RETRY", args![job.receipt, "DELAY", "2s", "ERROR", error, "STACK", STACK]);
     }
 }
 

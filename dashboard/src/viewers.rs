@@ -1,4 +1,4 @@
-//! Who looks, so that the server is asked often only while somebody does.
+//! Browsers that show the dashboard, so that the server is asked often only while there are any.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 const GONE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub struct Lookers {
+pub struct Viewers {
     seen: Mutex<Seen>,
     came: Notify,
 }
@@ -21,39 +21,39 @@ struct Seen {
     queues: HashMap<Vec<u8>, Instant>,
 }
 
-impl Lookers {
-    /// Somebody looks at all queues, or at one.
+impl Viewers {
+    /// Notes that a browser shows all queues, or one.
     pub fn note(&self, queue: Option<&[u8]>) {
         let now = Instant::now();
         let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
-        let was_alone = !is_fresh(seen.any);
+        let had_none = !is_fresh(seen.any);
         seen.any = Some(now);
         if let Some(queue) = queue {
             seen.queues.insert(queue.to_vec(), now);
         }
         drop(seen);
-        if was_alone {
+        if had_none {
             self.came.notify_one();
         }
     }
 
-    pub fn anybody(&self) -> bool {
+    pub fn any(&self) -> bool {
         is_fresh(self.seen.lock().unwrap_or_else(|e| e.into_inner()).any)
     }
 
-    /// The queues whose own page is looked at.
+    /// The queues whose own page is shown.
     pub fn queues(&self) -> Vec<Vec<u8>> {
         let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
         seen.queues.retain(|_, at| is_fresh(Some(*at)));
         seen.queues.keys().cloned().collect()
     }
 
-    /// Something was done: whoever looks wants to see it.
+    /// Something was done: every viewer wants to see it.
     pub fn nudge(&self) {
         self.came.notify_one();
     }
 
-    /// Waits until somebody comes after nobody was there, or something was done.
+    /// Waits until a viewer comes after there was none, or something was done.
     pub async fn come(&self) {
         self.came.notified().await;
     }
