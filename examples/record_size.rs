@@ -79,7 +79,7 @@ fn main() {
     };
     let failed = Job { failures: 3, claims: 3, error: Some(error), ..fresh.clone() };
     let with_stack = Job { stack: Some(stack.as_bytes()), ..failed.clone() };
-    let letter = Letter { reason: Reason::RetriesExhausted, job: Job { retries: Some(3), ..with_stack.clone() } };
+    let letter = Letter::new(Reason::RetriesExhausted, Job { retries: Some(3), ..with_stack.clone() });
 
     println!(
         "| a payload of {PAYLOAD} bytes, and | record | JSON | all but the payload | all but payload, error, stack |"

@@ -246,7 +246,7 @@ mod tests {
     fn a_replayed_job_counts_from_zero_and_no_receipt_acts_on_it() {
         for reason in Reason::ALL {
             let dead = Job { failures: 3, lapses: 2, releases: 1, error: Some(b"e"), ..job(7, true) };
-            let revived = revive(Letter { reason, job: dead.clone() });
+            let revived = revive(Letter::new(reason, dead.clone()));
             let counts = if reason == Reason::Stale { (3, 2, 1) } else { (0, 0, 0) };
             assert_eq!((revived.failures, revived.lapses, revived.releases), counts);
             assert_eq!((revived.claims, revived.error), (7, dead.error));
@@ -307,7 +307,7 @@ mod tests {
     fn a_letter_knows_only_the_late_receipt_of_its_last_lease() {
         for reason in Reason::ALL {
             for late in [true, false] {
-                let letter = Letter { reason, job: job(5, late) };
+                let letter = Letter::new(reason, job(5, late));
                 let expected = match (reason, late) {
                     (Reason::LeaseExpired | Reason::Stale, true) => Standing::Late,
                     _ => Standing::Stale,

@@ -21,96 +21,77 @@
 //!
 //! A dead letter is the array `[1, reason, record]`.
 
-use rmp::{decode, encode};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeTuple, Serializer};
+use serde_bytes::Bytes;
 use smallvec::SmallVec;
 use std::fmt;
+use std::io::{self, Write};
+use std::marker::PhantomData;
 
 /// The version of the format that this module reads and writes.
 const VERSION: u8 = 1;
 
-/// A job, its texts borrowed from the record that it was read from.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+/// A job record: its fields are the elements, in this order. Texts are borrowed from the bytes that were read.
+#[derive(Clone, Debug, PartialEq, Eq, Default, serde::Deserialize)]
 pub struct Job<'a> {
+    /// The version of the format.
+    pub version: Version,
     /// What the producer pushed, less than 4 GiB.
     pub payload: &'a [u8],
     /// The number drawn at the push of a job whose id the caller chose, never 0.
+    #[serde(default, deserialize_with = "birth")]
     pub birth: Option<u64>,
     /// Failures that a worker reported: the retry count.
+    #[serde(default, deserialize_with = "number")]
     pub failures: u32,
     /// Leases that ran out.
+    #[serde(default, deserialize_with = "number")]
     pub lapses: u32,
     /// Times that a worker gave the job back.
+    #[serde(default, deserialize_with = "number")]
     pub releases: u32,
     /// Claims that ended, in whatever way.
+    #[serde(default, deserialize_with = "number")]
     pub claims: u32,
     /// Whether the last claim ended with its lease, so that its receipt is late, not stale.
+    #[serde(default, deserialize_with = "flag")]
     pub late: bool,
     /// The job's own retry limit.
+    #[serde(default, deserialize_with = "optional")]
     pub retries: Option<u32>,
     /// The job's own lease in ms.
+    #[serde(default, deserialize_with = "optional")]
     pub lease: Option<u64>,
     /// The job's own first wait after a failure, in ms.
+    #[serde(default, deserialize_with = "optional")]
     pub backoff_base: Option<u64>,
     /// The job's own longest wait after a failure, in ms.
+    #[serde(default, deserialize_with = "optional")]
     pub backoff_cap: Option<u64>,
     /// The text of the last failure.
+    #[serde(default, borrow)]
     pub error: Option<&'a [u8]>,
     /// The stack of the last failure.
+    #[serde(default, borrow)]
     pub stack: Option<&'a [u8]>,
 }
 
-/// Bytes that are not a record or a letter of this version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadRecord;
-
-impl fmt::Display for BadRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a job record of version {VERSION}")
-    }
-}
-
-impl std::error::Error for BadRecord {}
-
 impl<'a> Job<'a> {
-    /// Reads a record, which has to fill `bytes` to the last one.
+    /// Reads a record, which must fill `bytes` completely. Allocates nothing unless it fails.
     ///
-    /// A MessagePack string is taken for bytes, since older encoders know no bin, and a birth of 0
-    /// for none. Allocates nothing.
+    /// A MessagePack string is accepted as bytes, because older encoders have no bin type. A birth of 0 means none.
     pub fn decode(bytes: &'a [u8]) -> Result<Job<'a>, BadRecord> {
-        let mut array = Elements::open(bytes)?;
-        array.version()?;
-        let job = Job {
-            payload: array.text()?.ok_or(BadRecord)?,
-            birth: array.optional()?.filter(|&birth| birth != 0),
-            failures: array.count()?,
-            lapses: array.count()?,
-            releases: array.count()?,
-            claims: array.count()?,
-            late: array.flag()?,
-            retries: array.optional()?.map(u32::try_from).transpose().map_err(|_| BadRecord)?,
-            lease: array.optional()?,
-            backoff_base: array.optional()?,
-            backoff_cap: array.optional()?,
-            error: array.text()?,
-            stack: array.text()?,
-        };
-        array.close()?.is_empty().then_some(job).ok_or(BadRecord)
+        decode(bytes)
     }
 
-    /// The record, as what stands before the payload, the payload, and what stands behind it.
+    /// Returns the record in parts, so that the payload is copied only to where it is stored.
     pub fn encode(&self) -> Encoded<'a> {
-        let elements = self.optional_elements();
-        let kept = elements.iter().rposition(|element| !element.is_default()).map_or(0, |last| last + 1);
-        let (mut head, mut tail) = (SmallVec::new(), SmallVec::new());
-        head.push(ARRAY + 2 + kept as u8);
-        head.push(VERSION);
-        // Writing into memory does not fail.
-        drop(encode::write_bin_len(&mut head, length(self.payload)));
-        elements.into_iter().take(kept).for_each(|element| element.write(&mut tail));
-        Encoded { head, payload: self.payload, tail }
+        Encoded::of(self, self.payload)
     }
 
-    /// The elements that may be left out, from place 2 on.
+    /// The elements that a record may omit, in their order.
     fn optional_elements(&self) -> [Element<'a>; 12] {
         [
             Element::Optional(self.birth),
@@ -123,146 +104,40 @@ impl<'a> Job<'a> {
             Element::Optional(self.lease),
             Element::Optional(self.backoff_base),
             Element::Optional(self.backoff_cap),
-            Element::Text(self.error),
-            Element::Text(self.stack),
+            Element::Text(self.error.map(Bytes::new)),
+            Element::Text(self.stack.map(Bytes::new)),
         ]
     }
 }
 
-/// An array that is read element by element. What is asked for behind its last element is absent.
-struct Elements<'a> {
-    rest: &'a [u8],
-    left: u32,
-}
-
-impl<'a> Elements<'a> {
-    fn open(bytes: &'a [u8]) -> Result<Elements<'a>, BadRecord> {
-        let mut rest = bytes;
-        let left = decode::read_array_len(&mut rest).map_err(|_| BadRecord)?;
-        Ok(Elements { rest, left })
-    }
-
-    /// Whether there is one more element; it counts as read.
-    fn take(&mut self) -> bool {
-        let more = self.left > 0;
-        self.left -= u32::from(more);
-        more
-    }
-
-    fn version(&mut self) -> Result<(), BadRecord> {
-        let version = if self.take() { self.integer()? } else { 0 };
-        (version == u64::from(VERSION)).then_some(()).ok_or(BadRecord)
-    }
-
-    fn integer(&mut self) -> Result<u64, BadRecord> {
-        decode::read_int(&mut self.rest).map_err(|_| BadRecord)
-    }
-
-    fn count(&mut self) -> Result<u32, BadRecord> {
-        if !self.take() {
-            return Ok(0);
+/// Not derived, because a derived one cannot omit the defaults at the end.
+impl Serialize for Job<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let optional = self.optional_elements();
+        let kept = optional.iter().rposition(|element| !element.is_default()).map_or(0, |last| last + 1);
+        let mut record = serializer.serialize_tuple(2 + kept)?;
+        record.serialize_element(&self.version)?;
+        record.serialize_element(Bytes::new(self.payload))?;
+        for element in &optional[..kept] {
+            record.serialize_element(element)?;
         }
-        u32::try_from(self.integer()?).map_err(|_| BadRecord)
-    }
-
-    fn flag(&mut self) -> Result<bool, BadRecord> {
-        if !self.take() {
-            return Ok(false);
-        }
-        decode::read_bool(&mut self.rest).map_err(|_| BadRecord)
-    }
-
-    fn optional(&mut self) -> Result<Option<u64>, BadRecord> {
-        if !self.take() || self.skip_nil() {
-            return Ok(None);
-        }
-        self.integer().map(Some)
-    }
-
-    fn text(&mut self) -> Result<Option<&'a [u8]>, BadRecord> {
-        if !self.take() || self.skip_nil() {
-            return Ok(None);
-        }
-        let mut behind = self.rest;
-        let length = match decode::read_bin_len(&mut behind) {
-            Ok(length) => length,
-            Err(_) => {
-                behind = self.rest;
-                decode::read_str_len(&mut behind).map_err(|_| BadRecord)?
-            }
-        };
-        let (text, rest) = behind.split_at_checked(length as usize).ok_or(BadRecord)?;
-        self.rest = rest;
-        Ok(Some(text))
-    }
-
-    fn skip_nil(&mut self) -> bool {
-        match self.rest.split_first() {
-            Some((&NIL, rest)) => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// What stands behind the last element; an element that nobody read is too much.
-    fn close(self) -> Result<&'a [u8], BadRecord> {
-        (self.left == 0).then_some(self.rest).ok_or(BadRecord)
+        record.end()
     }
 }
 
-/// How MessagePack writes that there is no value.
-const NIL: u8 = 0xC0;
-
-/// The marker of a MessagePack array of up to 15 elements, less their number; a record has up to 14.
-const ARRAY: u8 = 0x90;
-
-/// A record in three parts, so that the payload is copied only to where it is kept.
-pub struct Encoded<'a> {
-    head: SmallVec<[u8; 32]>,
-    payload: &'a [u8],
-    tail: SmallVec<[u8; 64]>,
-}
-
-impl Encoded<'_> {
-    /// The parts, in their order.
-    pub fn parts(&self) -> [&[u8]; 3] {
-        [&self.head, self.payload, &self.tail]
-    }
-
-    /// As one piece.
-    pub fn to_vec(&self) -> Vec<u8> {
-        self.parts().concat()
-    }
-}
-
-fn length(text: &[u8]) -> u32 {
-    u32::try_from(text.len()).unwrap_or(u32::MAX)
-}
-
-/// An element that is left out where it is the default and nothing follows it.
+/// An element that is omitted if it has its default value and no element that is kept follows it.
+#[derive(serde::Serialize)]
+#[serde(untagged)]
 enum Element<'a> {
     Count(u32),
     Flag(bool),
     Optional(Option<u64>),
-    Text(Option<&'a [u8]>),
+    Text(Option<&'a Bytes>),
 }
 
 impl Element<'_> {
     const fn is_default(&self) -> bool {
         matches!(self, Element::Count(0) | Element::Flag(false) | Element::Optional(None) | Element::Text(None))
-    }
-
-    fn write(self, out: &mut SmallVec<[u8; 64]>) {
-        // Writing into memory does not fail.
-        match self {
-            Element::Count(count) => drop(encode::write_uint(out, count.into())),
-            Element::Flag(flag) => drop(encode::write_bool(out, flag)),
-            Element::Optional(Some(number)) => drop(encode::write_uint(out, number)),
-            Element::Text(Some(text)) => drop(encode::write_bin(out, text)),
-            Element::Optional(None) | Element::Text(None) => drop(encode::write_nil(out)),
-        }
     }
 }
 
@@ -299,61 +174,249 @@ impl Reason {
     }
 }
 
-/// A dead letter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Reason {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Reason, D::Error> {
+        Reason::parse(<&[u8]>::deserialize(deserializer)?).ok_or_else(|| D::Error::custom("unknown reason"))
+    }
+}
+
+/// A dead letter: its fields are the elements, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Letter<'a> {
+    /// The version of the format.
+    pub version: Version,
     /// Why the job died.
     pub reason: Reason,
     /// The job as it was at its death.
+    #[serde(borrow, deserialize_with = "array")]
     pub job: Job<'a>,
 }
 
 impl<'a> Letter<'a> {
-    /// Reads a letter, which has to fill `bytes` to the last one.
+    /// The letter of `job`.
+    pub const fn new(reason: Reason, job: Job<'a>) -> Letter<'a> {
+        Letter { version: Version, reason, job }
+    }
+
+    /// Reads a letter, which must fill `bytes` completely. Allocates nothing unless it fails.
     pub fn decode(bytes: &'a [u8]) -> Result<Letter<'a>, BadRecord> {
-        let mut array = Elements::open(bytes)?;
-        array.version()?;
-        let reason = array.text()?.and_then(Reason::parse).ok_or(BadRecord)?;
-        let has_record = array.take();
-        let record = array.close()?;
-        let job = has_record.then_some(record).ok_or(BadRecord).and_then(Job::decode)?;
-        Ok(Letter { reason, job })
+        decode(bytes)
     }
 
-    /// The letter, as three parts one behind the other.
+    /// Returns the letter in parts, so that the payload is copied only to where it is stored.
     pub fn encode(&self) -> Encoded<'a> {
-        bury(self.reason, self.job.encode())
+        Encoded::of(self, self.job.payload)
     }
 }
 
-/// The letter of the job whose record is `record`.
-pub fn bury<'a>(reason: Reason, record: Encoded<'a>) -> Encoded<'a> {
-    let mut head = letter_head(reason);
-    head.extend_from_slice(&record.head);
-    Encoded { head, ..record }
-}
-
-/// The letter of the job whose record is `record`, byte for byte.
+/// Returns the letter of the job whose record is `record`, which it keeps byte for byte.
 pub fn bury_record(reason: Reason, record: &[u8]) -> Encoded<'_> {
-    Encoded { head: letter_head(reason), payload: record, tail: SmallVec::new() }
+    // A letter ends with its record: without that of an empty job, what is left is its head.
+    let mut head = Letter::new(reason, Job::default()).encode().head;
+    head.truncate(head.len() - Job::default().encode().head.len());
+    Encoded { head, payload: record, tail: SmallVec::new() }
 }
 
-/// How a letter begins in MessagePack: an array of three, the version.
-const HEAD: [u8; 2] = [0x93, VERSION];
+/// The version of a record: an element that can only be 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Version;
 
-/// The marker of a MessagePack string of up to 31 bytes, less its length.
-const SHORT_STRING: u8 = 0xA0;
-
-/// The marker before the reason. Each reason has less than 32 bytes.
-const fn reason_marker(reason: Reason) -> u8 {
-    SHORT_STRING | reason.as_str().len() as u8
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(VERSION)
+    }
 }
 
-fn letter_head(reason: Reason) -> SmallVec<[u8; 32]> {
-    let mut head = SmallVec::from_slice(&HEAD);
-    head.push(reason_marker(reason));
-    head.extend_from_slice(reason.as_str().as_bytes());
-    head
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Version, D::Error> {
+        match number(deserializer)? {
+            VERSION => Ok(Version),
+            _ => Err(D::Error::custom("unknown version")),
+        }
+    }
+}
+
+/// Bytes that are not a record or a letter of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRecord;
+
+impl fmt::Display for BadRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a job record of version {VERSION}")
+    }
+}
+
+impl std::error::Error for BadRecord {}
+
+/// Reads one array, which must fill `bytes` completely.
+fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, BadRecord> {
+    let mut input = rmp_serde::Deserializer::from_read_ref(bytes);
+    let value = array(&mut input).map_err(|_| BadRecord)?;
+    let more = Option::<Unread>::deserialize(&mut input).is_ok();
+    (!more).then_some(value).ok_or(BadRecord)
+}
+
+/// Stands for a value that is not read: an `Option` of it tells whether there is a further byte.
+struct Unread;
+
+impl<'de> Deserialize<'de> for Unread {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Unread, D::Error> {
+        Ok(Unread)
+    }
+}
+
+/// Reads `T` from an array only. A derived `Deserialize` alone would also accept a map with the names of the fields.
+fn array<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Array<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Array<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, elements: A) -> Result<T, A::Error> {
+            T::deserialize(SeqAccessDeserializer::new(elements))
+        }
+
+        fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<T, E> {
+            Err(misplaced_string())
+        }
+    }
+
+    deserializer.deserialize_any(Array(PhantomData))
+}
+
+/// Every element that is not a text.
+enum Scalar {
+    Nil,
+    Flag(bool),
+    Number(u64),
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        struct ScalarVisitor;
+
+        impl Visitor<'_> for ScalarVisitor {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a whole number, a boolean or nil")
+            }
+
+            fn visit_unit<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar::Nil)
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Flag(flag))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+                Ok(Scalar::Number(number))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Scalar, E> {
+                u64::try_from(number).map(Scalar::Number).map_err(E::custom)
+            }
+
+            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<Scalar, E> {
+                Err(misplaced_string())
+            }
+        }
+
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// Replaces serde's error for a string, which repeats the whole string, however long it is.
+fn misplaced_string<E: serde::de::Error>() -> E {
+    E::custom("misplaced string")
+}
+
+fn number<'de, T: TryFrom<u64>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    optional(deserializer)?.ok_or_else(|| D::Error::custom("not a number"))
+}
+
+fn optional<'de, T: TryFrom<u64>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    match Scalar::deserialize(deserializer)? {
+        Scalar::Nil => Ok(None),
+        Scalar::Number(number) => T::try_from(number).map(Some).map_err(|_| D::Error::custom("number too large")),
+        Scalar::Flag(_) => Err(D::Error::custom("not a number")),
+    }
+}
+
+fn birth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(optional(deserializer)?.filter(|&birth| birth != 0))
+}
+
+fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    match Scalar::deserialize(deserializer)? {
+        Scalar::Flag(flag) => Ok(flag),
+        _ => Err(D::Error::custom("not a boolean")),
+    }
+}
+
+/// A record or letter in three parts, so that the payload is copied only to where it is stored.
+pub struct Encoded<'a> {
+    head: SmallVec<[u8; 32]>,
+    payload: &'a [u8],
+    tail: SmallVec<[u8; 64]>,
+}
+
+impl<'a> Encoded<'a> {
+    fn of(value: &impl Serialize, payload: &'a [u8]) -> Encoded<'a> {
+        let encoded = Encoded { head: SmallVec::new(), payload, tail: SmallVec::new() };
+        let mut output = Output { encoded, after_payload: false };
+        let written = value.serialize(&mut rmp_serde::Serializer::new(&mut output));
+        debug_assert!(written.is_ok(), "writing into memory does not fail");
+        output.encoded
+    }
+
+    /// The parts, in their order.
+    pub fn parts(&self) -> [&[u8]; 3] {
+        [&self.head, self.payload, &self.tail]
+    }
+
+    /// Returns all of it in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.parts().concat()
+    }
+}
+
+/// Collects what is written, except the payload: of that it only notes the place.
+struct Output<'a> {
+    encoded: Encoded<'a>,
+    after_payload: bool,
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.after_payload {
+            self.encoded.tail.extend_from_slice(bytes);
+        } else if std::ptr::eq(bytes, self.encoded.payload) {
+            self.after_payload = true;
+        } else {
+            self.encoded.head.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -361,12 +424,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The marker of a MessagePack array of up to 15 elements, less their number.
+    const ARRAY: u8 = 0x90;
+
     fn encoded(job: &Job) -> Vec<u8> {
         job.encode().to_vec()
     }
 
     fn full<'a>() -> Job<'a> {
         Job {
+            version: Version,
             payload: b"p",
             birth: Some(u64::MAX),
             failures: 1,
@@ -476,6 +543,8 @@ mod tests {
             &[0xDD, 0xFF, 0xFF, 0xFF, 0xFF, 1, 0xC4, 0],
             &[0x82, 1, 0xC4, 0, 1, 1],
             &[0xC4, 2, 1, 1],
+            b"\x82\xA7version\x01\xA7payload\xC4\x00",
+            &[0xC7, 2, 1, 1, 1],
         ] {
             assert_eq!(Job::decode(bytes), Err(BadRecord), "{bytes:?}");
         }
@@ -511,14 +580,14 @@ mod tests {
 
     #[test]
     fn a_letter_byte_for_byte() {
-        let letter = Letter { reason: Reason::Stale, job: Job::default() };
+        let letter = Letter::new(Reason::Stale, Job::default());
         let out = letter.encode().to_vec();
         assert_eq!(out, b"\x93\x01\xA5stale\x92\x01\xC4\x00");
     }
 
     #[test]
     fn wider_spellings_of_a_letter_are_read() {
-        let letter = Letter { reason: Reason::Stale, job: Job { payload: b"p", ..Job::default() } };
+        let letter = Letter::new(Reason::Stale, Job { payload: b"p", ..Job::default() });
         for bytes in [
             &b"\x93\x01\xA5stale\x92\x01\xC4\x01p"[..],
             b"\xDC\x00\x03\xCC\x01\xD9\x05stale\x92\x01\xC4\x01p",
@@ -540,9 +609,59 @@ mod tests {
             b"\x92\x01\xA5stale\x92\x01\xC4\x00",
             b"\x93\x01\xA6failed\x92\x01\xC4\x00\x00",
             b"\x93\x01\xA6failed\xC0",
+            b"\x93\x01\x01\x92\x01\xC4\x00",
+            b"\x93\x01\x81\xA6failed\xC0\x92\x01\xC4\x00",
+            b"\x93\x01\xA6failed\x82\xA7version\x01\xA7payload\xC4\x00",
+            b"\x83\xA7version\x01\xA6reason\xA6failed\xA3job\x92\x01\xC4\x00",
+            b"\x94\x01\xA6failed\x92\x01\xC4\x00\xC0",
         ] {
             assert_eq!(Letter::decode(bytes), Err(BadRecord), "{bytes:?}");
         }
+    }
+
+    /// The text of the error, which the caller never sees.
+    fn error_of<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> String {
+        let result: Result<T, _> = array(&mut rmp_serde::Deserializer::from_read_ref(bytes));
+        result.err().expect("the bytes are malformed").to_string()
+    }
+
+    #[test]
+    fn an_error_is_short_whatever_stands_in_place_of_an_element() {
+        let long = "x".repeat(10_000);
+        for misplaced in [rmp_serde::to_vec(&long).unwrap(), rmp_serde::to_vec(Bytes::new(long.as_bytes())).unwrap()] {
+            let mut errors = vec![error_of::<Job>(&misplaced), error_of::<Letter>(&misplaced)];
+            for place in (0..12).filter(|place| *place != 1) {
+                let before = &[1, 0xA0, 0xC0, 0, 0, 0, 0, 0xC3, 0xC0, 0xC0, 0xC0][..place];
+                let bytes = [&[ARRAY + 1 + place as u8], before, &misplaced].concat();
+                errors.push(error_of::<Job>(&bytes));
+            }
+            for before in [&[][..], b"\x01", b"\x01\xA5stale"] {
+                errors.push(error_of::<Letter>(&[b"\x93", before, &misplaced].concat()));
+            }
+            for error in errors {
+                assert!(error.len() < 100, "{} bytes: {error:.200}", error.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_payload_is_not_copied() {
+        let payload = vec![b'x'; 100_000];
+        let job = Job { payload: &payload, claims: 1, ..Job::default() };
+        for encoded in [job.encode(), Letter::new(Reason::Failed, job.clone()).encode()] {
+            assert!(std::ptr::eq(encoded.parts()[1], &payload[..]));
+        }
+    }
+
+    #[test]
+    fn a_text_may_be_the_payload_itself() {
+        let text = &b"failed"[..];
+        let job = Job { payload: text, error: Some(text), stack: Some(text), ..Job::default() };
+        assert_eq!(Job::decode(&encoded(&job)), Ok(job.clone()));
+        // Not only equal to the payload: the same bytes in memory.
+        let job = Job { payload: Reason::Failed.as_str().as_bytes(), ..job };
+        let letter = Letter::new(Reason::Failed, job);
+        assert_eq!(Letter::decode(&letter.encode().to_vec()), Ok(letter));
     }
 
     /// The texts and the rest of a job, owned.
@@ -663,7 +782,7 @@ mod tests {
 
         #[test]
         fn a_letter_comes_back(owned in any_job(), reason in prop::sample::select(&Reason::ALL[..])) {
-            let letter = Letter { reason, job: borrowed(&owned) };
+            let letter = Letter::new(reason, borrowed(&owned));
             let out = letter.encode().to_vec();
             prop_assert_eq!(Letter::decode(&out), Ok(letter));
         }
@@ -684,7 +803,7 @@ mod tests {
         ) {
             let job = borrowed(&owned);
             let buried = bury_record(reason, &encoded(&job)).to_vec();
-            let written = Letter { reason, job }.encode().to_vec();
+            let written = Letter::new(reason, job).encode().to_vec();
             prop_assert_eq!(buried, written);
         }
     }

@@ -1,7 +1,7 @@
 //! Dead letters and their bounds.
 
 use super::{Progress, Queue, Slice};
-use crate::core::record::{self, Encoded, Job, Letter, Reason};
+use crate::core::record::{bury_record, Encoded, Job, Letter, Reason};
 use crate::redis::Text;
 use crate::settings;
 
@@ -10,13 +10,13 @@ const EVICTED_BY_ONE: usize = 2;
 
 impl Queue<'_> {
     /// Makes a live job a dead letter. Its id is free from now on.
-    pub(super) fn bury(&mut self, id: &Text, reason: Reason, job: &Job) {
-        self.put_letter(id, &record::bury(reason, job.encode()));
+    pub(super) fn bury(&mut self, id: &Text, reason: Reason, job: Job) {
+        self.put_letter(id, &Letter::new(reason, job).encode());
     }
 
     /// As `bury`, with the record byte for byte.
     pub(super) fn bury_record(&mut self, id: &Text, reason: Reason, record: &[u8]) {
-        self.put_letter(id, &record::bury_record(reason, record));
+        self.put_letter(id, &bury_record(reason, record));
     }
 
     fn put_letter(&mut self, id: &Text, letter: &Encoded) {

@@ -74,7 +74,7 @@ impl Queue<'_> {
                 let mut job = decoded(&record)?;
                 life::bury(&mut job, standing);
                 note.write_to(&mut job, &self.rules(), self.ctx);
-                self.bury(&id, Reason::Failed, &job);
+                self.bury(&id, Reason::Failed, job);
             }
             Some(Located::Letter { id, letter }) => {
                 let mut letter = Letter::decode(letter.as_bytes()).map_err(|_| Fault::Stale)?;

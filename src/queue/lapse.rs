@@ -41,6 +41,7 @@ impl Queue<'_> {
             self.put_off_lease(id);
             return 0;
         };
+        let bytes = job.payload.len();
         let policy = policy_of(&job, &self.rules());
         match life::lapse(&mut job, &policy, random()) {
             Next::Due { in_ms } => {
@@ -48,13 +49,13 @@ impl Queue<'_> {
                 self.write_record(id, &job);
             }
             Next::Dead(reason) => {
-                self.bury(id, reason, &job);
+                self.bury(id, reason, job);
                 report.dead += 1;
             }
         }
         report.lapsed += 1;
         self.state.metrics.lapsed.add(1);
-        job.payload.len()
+        bytes
     }
 
     /// When the next lease ends.

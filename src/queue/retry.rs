@@ -37,7 +37,7 @@ impl Queue<'_> {
                 Ok(Retried::In(in_ms))
             }
             Next::Dead(reason) => {
-                self.bury(&id, reason, &job);
+                self.bury(&id, reason, job);
                 self.state.metrics.failed.add(1);
                 Ok(Retried::Dead)
             }
