@@ -1,7 +1,7 @@
 //! Every setting of the server and of a queue: name, default, least, most and meaning. CONFIG GET and SET, redis.conf
 //! lines, the arguments of MODULE LOAD and DQ.CONFIG all come through this table.
 
-use crate::core::args::{parse_duration, printable};
+use crate::core::args::{parse_digits, parse_duration, printable};
 use crate::redis::{Ctx, MainThread, SettingText, Text};
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -179,11 +179,6 @@ pub fn take_arguments(args: &[&[u8]]) -> Result<(), String> {
 /// Gives back what the server was shown, before the module goes.
 pub fn forget_shown() {
     ALL.iter().for_each(|setting| *setting.shown.borrow_mut() = None);
-}
-
-fn parse_digits(text: &[u8]) -> Option<u64> {
-    let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(text).ok().filter(|_| digits)?.parse().ok()
 }
 
 fn parse_bytes(text: &[u8]) -> Option<u64> {

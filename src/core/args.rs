@@ -259,8 +259,9 @@ fn unit_ms(unit: &[u8]) -> Option<u64> {
     Some(ms)
 }
 
-/// One or more digits and nothing else.
-fn parse_digits(digits: &[u8]) -> Option<u64> {
+/// Reads one or more decimal digits and nothing else; leading zeros are allowed. `None` if the number needs more than 64
+/// bits. Every decimal number that DQ reads from a client is read here.
+pub fn parse_digits(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }
