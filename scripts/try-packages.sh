@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries what `make dist`, `make deb`, `make install` and the Dockerfile give, each in a clean place: the archive unpacked
-# in an empty folder, the package in a Debian of its own beside Debian's redis-server. Needs root, for chroot.
+# Tries what `make dist`, `make deb` and `make install` give, each in a clean place: the archive unpacked in an empty
+# folder, the package in a Debian of its own beside Debian's redis-server. Needs root, for chroot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -61,15 +61,6 @@ say 'make install: into a folder, and the line that it says'
 line=$(make -s install DESTDIR="$work/installed" | sed -n 's/.*: \(loadmodule .*\)/\1/p')
 [ "$line" = 'loadmodule /usr/lib/redis/modules/libdq.so' ] || fail "it says: $line"
 [ -x "$work/installed/usr/lib/redis/modules/libdq.so" ] || fail 'the module is not there, or is no program'
-
-say 'Dockerfile: the configuration that it makes'
-edit=$(sed -n '/^RUN sed/,/server.conf$/p' Dockerfile | sed "s|^RUN ||; s|/etc/dq/example.conf|redis.conf.example|; s|/etc/dq/server.conf|$work/docker.conf|")
-bash -c "$edit"
-grep -qx 'bind \* -::\*' "$work/docker.conf" && grep -qx 'dir /data' "$work/docker.conf" || fail 'the edit does not fit redis.conf.example'
-sed -i "s|^loadmodule .*|loadmodule $unpacked/libdq.so|; s|^dir .*|dir $work|; s|^bind .*|bind 127.0.0.1|" "$work/docker.conf"
-serve redis-server "$work/docker.conf" --port "$port"
-try_a_job
-stop
 
 say 'make deb: in a Debian of its own, beside its redis-server'
 make deb
