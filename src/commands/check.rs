@@ -25,7 +25,7 @@
 //! others; such a one is refused in MULTI and in scripts, and so is REPAIR of any.
 //!
 //! For the server the command reads: replicas answer it, and a user who may only read may call it. REPAIR is for a primary,
-//! and for users who may DQ.PURGE the queue. It waits while writes are paused.
+//! and for users who may DQ.PURGE the queue. A module that calls it without a user may, too. It waits while writes are paused.
 //!
 //! # Reply
 //!

@@ -45,6 +45,8 @@
 //! | `DQDISABLED` | `dq.enabled` is no |
 //! | `UNBLOCKED` | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node, the cluster is down for this node, or somebody sent CLIENT UNBLOCK … ERROR. Ask again |
 //! | `NOREPLICAS`, `MISCONF` | the server refuses writes: too few replicas, or a failed save |
+//! | `OOM` | with BLOCK: clients that wait take all of [`dq.max-waiting-memory`](../operations.md#clients-that-wait), and no job is due. Claim without BLOCK, or later |
+//! | `NOPERM` | with BLOCK also: the user's [rights changed](../users.md#rights-that-change) while the client waited |
 //! | `ERR` | an option is unknown, given twice or out of its range |
 //!
 //! and [those of every command](README.md#errors). An error changed nothing: no job is leased.

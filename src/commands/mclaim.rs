@@ -12,7 +12,7 @@
 //! | option | range | default | |
 //! | --- | --- | --- | --- |
 //! | `numqueues` | 1 to 1,000 | | how many queues follow |
-//! | `ORDER` | `strict`, `rotate` | `strict` | `strict` looks at the queues in the order given, so that the first goes before the others. `rotate` begins behind the one that gave jobs last to a call that named the same queue first, so that none starves |
+//! | `ORDER` | `strict`, `rotate` | `strict` | `strict` looks at the queues in the order given, so that the first goes before the others. `rotate` begins with the queue that served a rotating claim longest ago, whichever queues that claim named, so that none starves. Queues that never did come first, in the order given. The server remembers this until it restarts |
 //!
 //! With BLOCK it waits in the line of every queue, and is served from the first that has a job for it. In a cluster all
 //! queues must be in one slot: give them one hash tag.

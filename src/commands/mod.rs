@@ -20,6 +20,7 @@
 //! | `DQDISABLED` | CLAIM, MCLAIM, RESCHEDULE ALL, REPLAY ALL, PURGE, CHECK REPAIR | `dq.enabled` is no |
 //! | `UNBLOCKED` | those who wait | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, or CLIENT UNBLOCK … ERROR. Ask again |
 //! | `OOM` | PUSH, MPUSH, REPLAY; PAUSE and CONFIG SET, if the queue would be new | the server is at `maxmemory` |
+//! | `OOM` | CLAIM, MCLAIM, with BLOCK | clients that wait take all of `dq.max-waiting-memory` |
 //! | `READONLY` | all that change a queue | this is a replica |
 //! | `NOREPLICAS`, `MISCONF` | all that change a queue | the server refuses writes: too few replicas, or a failed save |
 //! | `NOPERM` | all | the user may not run the command, or not on this queue |
