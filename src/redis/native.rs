@@ -168,7 +168,7 @@ mod tests {
         names.sort_unstable();
         assert_eq!(names, NativeCommand::ALL.map(NativeCommand::name), "in order and once");
         // One more than the last is no command: `ALL` ends with it.
-        assert_eq!(NativeCommand::ALL.len(), Zrem as usize + 1);
+        assert_eq!(NativeCommand::ALL.len(), Zremrangebyrank as usize + 1);
         assert!(NativeCommand::EFFECTS.iter().all(|command| NativeCommand::ALL.contains(command)));
     }
 
@@ -188,6 +188,10 @@ mod tests {
         let mut calls = 0;
         for entry in fs::read_dir(folder).expect("the folder is there") {
             let path = entry.expect("an entry").path();
+            if path.ends_with("rights.rs") {
+                // Its dry runs are of DQ's own commands.
+                continue;
+            }
             let text = fs::read_to_string(&path).expect("a source");
             for call in text.split(&call).skip(1) {
                 let name = call.split(',').nth(1).unwrap_or_default().trim();
