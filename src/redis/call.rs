@@ -70,8 +70,8 @@ impl CallReply {
     fn integer(&self) -> Result<Option<i64>, Refusal> {
         match self.kind() {
             None => Err(Refusal("the server gave no reply".into())),
-            // SAFETY: the reply is a live integer.
             Some(kind) if kind == raw::REDISMODULE_REPLY_INTEGER as i32 => {
+                // SAFETY: the reply is a live integer.
                 Ok(Some(unsafe { api!(RedisModule_CallReplyInteger(self.0)) }))
             }
             Some(_) => self.error().map_or(Ok(None), |text| Err(Refusal(text))),

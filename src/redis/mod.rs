@@ -25,7 +25,7 @@ mod waiting;
 
 pub use alloc::ServerAlloc;
 pub use call::{marks_removed, Refusal};
-pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
+pub use command::{handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};
 pub use ctx::{keeps_aof, random, Ctx, Level, Reply};
 pub use entry::{on_load, on_unload};
