@@ -6,6 +6,9 @@
 //! `DQ_TEST_SERVER` and `DQ_MODULE` choose the server and the module as for the tests, `DQ_BENCH_JOBS` the number of
 //! jobs of the large ones (1,000,000), and an argument those whose name it is part of. Ends with 1 where p99 is missed.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../tests/faults/blocked.rs"]
 #[allow(dead_code)]
 mod blocked;

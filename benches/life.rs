@@ -9,6 +9,9 @@
 //! `DQ_BENCH_PROFILE=push|claim|ack|mpush` only keeps a server at work for `DQ_BENCH_SECONDS` (20) and has perf look at
 //! that part: `DQ_BENCH_CONTROL` is the fifo of `perf record --control`, `DQ_BENCH_WAY` native, lua or dq.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 /// What the result is called.
 const BENCH: &str = "life";
 

@@ -13,6 +13,9 @@
 //! choose the server and the module as for the tests, `DQ_BENCH_RUNS` the number of runs (4). What cannot be had or cannot
 //! run here is said, and the others go on.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 /// What the result is called.
 const BENCH: &str = "peers";
 

@@ -11,6 +11,9 @@
 //! is part of. Ends with 1 where a job came early, or an aim is missed that the machine's other load does not touch;
 //! lateness is what it is on the machine as it is, beside the round trip of a PING meanwhile.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../tests/blocking/client.rs"]
 #[allow(dead_code)]
 mod client;

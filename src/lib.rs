@@ -24,11 +24,17 @@ const MODULE_VERSION: i32 = {
     major * 10_000 + minor * 100 + patch
 };
 
-server_module! {
-    name: c"dq",
-    version: MODULE_VERSION,
-    load: load,
-    unload: unload,
+/// The functions that the server looks up by their names. Exporting one counts as unsafe code.
+#[allow(unsafe_code)]
+mod exports {
+    use super::{load, unload, MODULE_VERSION};
+
+    crate::server_module! {
+        name: c"dq",
+        version: MODULE_VERSION,
+        load: load,
+        unload: unload,
+    }
 }
 
 fn load(ctx: &Ctx, args: &[&[u8]]) -> Result<(), String> {

@@ -2,6 +2,9 @@
 //!
 //! `DQ_TEST_SEED` draws the same again.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../fuzz/bodies/mod.rs"]
 mod bodies;
 #[allow(dead_code)]

@@ -3,6 +3,9 @@
 //!
 //! `DQ_TEST_SEED` makes a run's jobs again, `DQ_TEST_PYTHON` chooses the Python, which needs redis-py and msgpack.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 mod common;
 

@@ -58,8 +58,7 @@ use super::options::{queue, receipts};
 use crate::core::args::{is, Cursor};
 use crate::engine;
 use crate::queue::Reach;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.ack",
@@ -75,7 +74,7 @@ pub const COMMAND: Command = Command {
         Arg::new(c"receipt", ArgKind::Text).multiple(),
         Arg::new(c"each", ArgKind::Token).token(c"EACH").optional(),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

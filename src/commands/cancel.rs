@@ -44,8 +44,7 @@ use crate::core::args::{is, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{JobState, Reach};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
 
 pub const COMMAND: Command = Command {
     name: c"dq.cancel",
@@ -57,7 +56,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), STATE_ARG, Arg::new(c"id", ArgKind::Text).multiple()],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

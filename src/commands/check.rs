@@ -85,8 +85,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::CheckWalk;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.check",
@@ -98,7 +97,7 @@ pub const COMMAND: Command = Command {
     waits: true,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"repair", ArgKind::Token).token(c"REPAIR").optional()],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

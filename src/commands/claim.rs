@@ -101,9 +101,8 @@ use super::push::LEASE_ARG;
 use crate::core::args::{count, duration, is, unknown_option, ArgError, Cursor, Once};
 use crate::engine::{self, Claimed, Order, Wanted};
 use crate::queue::Taken;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::settings::DAY;
-use crate::trampoline;
 
 pub const COMMAND: Command = Command {
     name: c"dq.claim",
@@ -115,7 +114,7 @@ pub const COMMAND: Command = Command {
     waits: true,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), COUNT_ARG, LEASE_ARG, BLOCK_ARG],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 pub const COUNT_ARG: Arg = Arg::new(c"count", ArgKind::Integer).token(c"COUNT").optional();

@@ -82,9 +82,8 @@ use crate::core::args::{is, missing_value, printable, repeated_option, unknown_o
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{Reach, Source};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::settings::{Setting, OF_QUEUES};
-use crate::trampoline;
 
 pub const COMMAND: Command = Command {
     name: c"dq.config",
@@ -113,7 +112,7 @@ pub const COMMAND: Command = Command {
             ]),
         ),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 const GET_ARG: Arg = Arg::new(c"get", ArgKind::Token).token(c"GET");

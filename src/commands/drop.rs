@@ -50,8 +50,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::Reach;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.drop",
@@ -63,7 +62,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"force", ArgKind::Token).token(c"FORCE").optional()],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -52,8 +52,7 @@ use super::options::{lease, queue, receipts};
 use crate::core::args::Cursor;
 use crate::engine;
 use crate::queue::Reach;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.extend",
@@ -69,7 +68,7 @@ pub const COMMAND: Command = Command {
         Arg::new(c"milliseconds", ArgKind::Integer),
         Arg::new(c"receipt", ArgKind::Text).multiple(),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

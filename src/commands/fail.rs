@@ -92,8 +92,7 @@ use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
 use crate::queue::{FailNote, Reach};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.fail",
@@ -105,7 +104,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"receipt", ArgKind::Text), ERROR_ARG, STACK_ARG],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

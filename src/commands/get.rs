@@ -80,8 +80,7 @@ use crate::core::names::QueueName;
 use crate::core::record::Job;
 use crate::engine;
 use crate::queue::{lease_of, policy_of, JobState, Place, Rules};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
 
 pub const COMMAND: Command = Command {
     name: c"dq.get",
@@ -93,7 +92,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"id", ArgKind::Text)],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 /// One value of the map.

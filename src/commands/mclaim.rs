@@ -58,8 +58,7 @@ use super::push::LEASE_ARG;
 use crate::core::args::{self, is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine::{self, Claimed, Order};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use std::collections::HashSet;
 
 pub const COMMAND: Command = Command {
@@ -87,7 +86,7 @@ pub const COMMAND: Command = Command {
         .token(c"ORDER")
         .optional(),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -63,8 +63,7 @@ use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRI
 use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::queue::NewJob;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.mpush",
@@ -101,7 +100,7 @@ pub const COMMAND: Command = Command {
             ]),
         ),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 /// Arguments of one job after JOBS.

@@ -42,8 +42,7 @@
 use super::options::only_queue;
 use crate::engine;
 use crate::queue::Reach;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.pause",
@@ -55,7 +54,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key)],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -83,8 +83,7 @@ use crate::core::args::{count, is, printable, unknown_option, ArgError, Cursor, 
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::JobState;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Position, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Position, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.peek",
@@ -101,7 +100,7 @@ pub const COMMAND: Command = Command {
         COUNT_ARG,
         Arg::new(c"cursor", ArgKind::Text).token(c"AFTER").optional(),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 pub const STATE_ARG: Arg = Arg::new(c"state", STATES).token(c"STATE").optional();

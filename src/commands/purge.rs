@@ -51,8 +51,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::JobState;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.purge",
@@ -64,7 +63,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key), Arg::new(c"state", STATES).token(c"STATE").multiple()],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -84,8 +84,7 @@ use crate::core::args::{is, unknown_option, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{NewJob, Pushed, Reach, Taking};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use smallvec::SmallVec;
 
 pub const COMMAND: Command = Command {
@@ -115,7 +114,7 @@ pub const COMMAND: Command = Command {
         LEASE_ARG,
         BACKOFF_ARG,
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 pub const DUE_ARG: Arg = Arg::new(

@@ -63,8 +63,7 @@
 
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::engine::{self, QueueRow};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.queues",
@@ -76,7 +75,7 @@ pub const COMMAND: Command = Command {
     waits: true,
     key: KeyPlace::None,
     args: &[Arg::new(c"pattern", ArgKind::Pattern).token(c"MATCH").optional()],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -64,8 +64,7 @@ use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
 use crate::queue::Reach;
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace};
 
 pub const COMMAND: Command = Command {
     name: c"dq.release",
@@ -81,7 +80,7 @@ pub const COMMAND: Command = Command {
         Arg::new(c"delay", ArgKind::Integer).token(c"DELAY").optional(),
         Arg::new(c"receipt", ArgKind::Text).token(c"RECEIPTS").multiple(),
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

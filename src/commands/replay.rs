@@ -129,8 +129,7 @@ use crate::core::names::QueueName;
 use crate::core::record::Reason;
 use crate::engine;
 use crate::queue::{Reach, Replay};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.replay",
@@ -149,7 +148,7 @@ pub const COMMAND: Command = Command {
         Arg::new(c"spread", ArgKind::Integer).token(c"SPREAD").optional(),
         WHICH_ARG,
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 /// The most for COUNT.

@@ -52,8 +52,7 @@ use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{Due, Reach};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
-use crate::trampoline;
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply, Text};
 
 pub const COMMAND: Command = Command {
     name: c"dq.reschedule",
@@ -75,7 +74,7 @@ pub const COMMAND: Command = Command {
         ),
         WHICH_ARG,
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 pub const WHICH_ARG: Arg = Arg::new(

@@ -72,8 +72,7 @@ use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
 use crate::queue::{FailNote, Reach, Retried};
-use crate::redis::{random, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::trampoline;
+use crate::redis::{handler, random, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
     name: c"dq.retry",
@@ -91,7 +90,7 @@ pub const COMMAND: Command = Command {
         ERROR_ARG,
         STACK_ARG,
     ],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 pub const ERROR_ARG: Arg = Arg::new(c"error", ArgKind::Text).token(c"ERROR").optional();

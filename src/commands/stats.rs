@@ -137,8 +137,8 @@
 use super::options::only_queue;
 use crate::engine;
 use crate::queue::{Figures, State};
-use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
-use crate::{settings, trampoline};
+use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
+use crate::settings;
 
 pub const COMMAND: Command = Command {
     name: c"dq.stats",
@@ -150,7 +150,7 @@ pub const COMMAND: Command = Command {
     waits: false,
     key: KeyPlace::First,
     args: &[Arg::new(c"queue", ArgKind::Key)],
-    run: || trampoline!(run),
+    run: handler(run),
 };
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {

@@ -28,7 +28,9 @@ impl<'a> Args<'a> {
 }
 
 /// Answers one call: replies and returns, or returns the text of the error that the client gets, nothing changed.
-pub type Handler = fn(&Ctx, &Args) -> Result<(), String>;
+pub trait Handler: Fn(&Ctx, &Args) -> Result<(), String> + Copy + 'static {}
+
+impl<F: Fn(&Ctx, &Args) -> Result<(), String> + Copy + 'static> Handler for F {}
 
 /// Whether a command changes the queue, and how COMMAND and ACL know it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,7 +107,7 @@ pub struct Command {
     pub waits: bool,
     pub key: KeyPlace,
     pub args: &'static [Arg],
-    pub run: fn() -> RawHandler,
+    pub run: RawHandler,
 }
 
 /// The form in which the server calls.
@@ -189,45 +191,37 @@ impl Command {
     }
 }
 
-/// Makes the function that the server calls for one handler: `trampoline!(run)`.
+/// Makes the function that the server calls for one handler.
 ///
 /// A panic of the handler becomes an error reply. What it wrote before is replicated all the same, by the keys.
-#[macro_export]
-macro_rules! trampoline {
-    ($handler:path) => {{
-        unsafe extern "C" fn call(
-            ctx: *mut redis_module::raw::RedisModuleCtx,
-            argv: *mut *mut redis_module::raw::RedisModuleString,
-            argc: std::ffi::c_int,
-        ) -> std::ffi::c_int {
-            // SAFETY: the server calls with its own context and arguments.
-            unsafe { $crate::redis::call_handler(ctx, argv, argc, $handler) }
-        }
-        call
-    }};
+pub const fn handler<F: Handler>(_: F) -> RawHandler {
+    const { assert!(size_of::<F>() == 0, "a handler captures nothing") };
+    call::<F>
 }
 
-/// Runs `handler` on what the server gave.
-///
 /// # Safety
-/// Only for a command callback, with the arguments that the server called it with.
-pub unsafe fn call_handler(
+/// For the server alone, which calls it with its own context and `argc` arguments.
+unsafe extern "C" fn call<F: Handler>(
     ctx: *mut raw::RedisModuleCtx,
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
-    handler: Handler,
 ) -> c_int {
     // SAFETY: `argv` holds `argc` strings, all live while the command runs, as the context is.
     let (ctx, texts) = unsafe { (Ctx::lent(ctx), std::slice::from_raw_parts(argv, argc as usize)) };
+    // SAFETY: `F` has no bytes, as `handler` has asserted, and a value of it was given there.
+    let handle: F = unsafe { std::mem::zeroed() };
     let texts = &texts[1..];
-    // SAFETY: as above.
+    // SAFETY: the strings are live while the command runs.
     let bytes: SmallVec<[&[u8]; 8]> = texts.iter().map(|text| unsafe { bytes_of(*text) }).collect();
+    answer(&ctx, Args { texts, bytes }, handle)
+}
+
+fn answer(ctx: &Ctx, args: Args, handle: impl Handler) -> c_int {
     if ctx.asks_for_keys() {
-        ctx.tell_keys(numbered_keys(&bytes));
+        ctx.tell_keys(numbered_keys(&args.bytes));
         return raw::REDISMODULE_OK as c_int;
     }
-    let args = Args { texts, bytes };
-    match catch_unwind(AssertUnwindSafe(|| handler(&ctx, &args))) {
+    match catch_unwind(AssertUnwindSafe(|| handle(ctx, &args))) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => ctx.reply_error(&error),
         Err(_) => ctx.reply_error("ERR internal error in DQ; the server's log has the details"),
@@ -254,7 +248,7 @@ pub fn register(ctx: &Ctx, command: &Command) -> Result<(), String> {
         let made = api!(RedisModule_CreateCommand(
             ctx.raw(),
             command.name.as_ptr(),
-            Some((command.run)()),
+            Some(command.run),
             flags.as_ptr(),
             first_key,
             last_key,

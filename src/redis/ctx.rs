@@ -1,9 +1,9 @@
-//! What a handler may ask of the server.
+//! What a handler may ask of the server, and how it replies to its client.
 
 use super::api;
 use super::text::Text;
 use redis_module::raw;
-use std::ffi::CString;
+use std::ffi::{c_long, CStr, CString};
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -126,7 +126,7 @@ impl Ctx {
 
     /// Tells subscribers of `__keyevent@<db>__:<event>` about `key`, in the class of events that modules have.
     pub fn notify(&self, event: &std::ffi::CStr, key: &Text) {
-        super::notify::keyspace_event(self, event, key);
+        keyspace_event(self, event, key);
     }
 }
 
@@ -151,4 +151,66 @@ pub fn random() -> u64 {
     // SAFETY: the server writes exactly as many bytes as it is told.
     unsafe { api!(RedisModule_GetRandomBytes(bytes.as_mut_ptr(), bytes.len())) };
     u64::from_ne_bytes(bytes)
+}
+
+/// What may be said to the client that called. An array or map is begun with its length and then filled.
+pub trait Reply {
+    fn reply_array(&self, len: usize);
+    /// A map in RESP3, a flat array in RESP2.
+    fn reply_map(&self, len: usize);
+    fn reply_bytes(&self, bytes: &[u8]);
+    fn reply_integer(&self, value: i64);
+    fn reply_null(&self);
+    fn reply_ok(&self);
+    /// An error: its text begins with the code.
+    fn reply_error(&self, text: &str);
+}
+
+fn length(len: usize) -> c_long {
+    c_long::try_from(len).unwrap_or(c_long::MAX)
+}
+
+impl Reply for Ctx {
+    fn reply_array(&self, len: usize) {
+        // SAFETY: the context is live, here and below.
+        unsafe { api!(RedisModule_ReplyWithArray(self.raw(), length(len))) };
+    }
+
+    fn reply_map(&self, len: usize) {
+        // SAFETY: see `reply_array`.
+        unsafe { api!(RedisModule_ReplyWithMap(self.raw(), length(len))) };
+    }
+
+    fn reply_bytes(&self, bytes: &[u8]) {
+        // SAFETY: see `reply_array`; the server copies the bytes.
+        unsafe { api!(RedisModule_ReplyWithStringBuffer(self.raw(), bytes.as_ptr().cast(), bytes.len())) };
+    }
+
+    fn reply_integer(&self, value: i64) {
+        // SAFETY: see `reply_array`.
+        unsafe { api!(RedisModule_ReplyWithLongLong(self.raw(), value)) };
+    }
+
+    fn reply_null(&self) {
+        // SAFETY: see `reply_array`.
+        unsafe { api!(RedisModule_ReplyWithNull(self.raw())) };
+    }
+
+    fn reply_ok(&self) {
+        // SAFETY: see `reply_array`; the text ends with NUL.
+        unsafe { api!(RedisModule_ReplyWithSimpleString(self.raw(), c"OK".as_ptr())) };
+    }
+
+    fn reply_error(&self, text: &str) {
+        let text = CString::new(text.replace('\0', "\\x00")).unwrap_or_default();
+        // SAFETY: see `reply_array`; the text ends with NUL and is not taken as a format.
+        unsafe { api!(RedisModule_ReplyWithError(self.raw(), text.as_ptr())) };
+    }
+}
+
+pub(super) fn keyspace_event(ctx: &Ctx, event: &CStr, key: &Text) {
+    // SAFETY: context, event name and key are live for the call.
+    unsafe {
+        api!(RedisModule_NotifyKeyspaceEvent(ctx.raw(), raw::REDISMODULE_NOTIFY_MODULE, event.as_ptr(), key.raw()));
+    }
 }

@@ -1,10 +1,11 @@
-//! Where the server enters the module: loading and unloading it.
+//! Where the server enters the module: loading and unloading it. A panic anywhere in the module is logged by the server.
 
 use super::text::{bytes_of, forget_texts};
-use super::{forget_panics, log_panics, Ctx, Level};
+use super::{api, Ctx, Level};
 use redis_module::raw;
-use std::ffi::{c_int, CStr};
-use std::panic::catch_unwind;
+use std::ffi::{c_int, CStr, CString};
+use std::panic::{catch_unwind, PanicHookInfo};
+use std::ptr::null_mut;
 
 /// Starts the module with the arguments of MODULE LOAD, or says why it cannot.
 pub type Load = fn(&Ctx, &[&[u8]]) -> Result<(), String>;
@@ -96,4 +97,21 @@ fn said(ctx: &Ctx, what: &str, act: impl FnOnce() -> Result<(), String>) -> c_in
             raw::REDISMODULE_ERR as c_int
         }
     }
+}
+
+/// Has every panic of the module written to the server's log.
+fn log_panics() {
+    std::panic::set_hook(Box::new(log));
+}
+
+/// Takes that back, before the module goes.
+fn forget_panics() {
+    drop(std::panic::take_hook());
+}
+
+fn log(info: &PanicHookInfo) {
+    let line = format!("dq: {info}").replace(['\0', '\n'], " ");
+    let line = CString::new(line).unwrap_or_default();
+    // SAFETY: the server logs without a context; all strings end with NUL, and `%s` takes exactly the one after it.
+    unsafe { api!(RedisModule_Log(null_mut(), c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) }
 }

@@ -1,60 +1,45 @@
-//! The one door to the server. Every `unsafe` line of the module is behind it.
+//! The only door to the server, and the only place with `unsafe` code.
 //!
 //! The rest of the module sees typed keys, strings with an owner, effects that cannot be forgotten, replies, timers
 //! and events; it never sees a raw pointer.
 
+#![allow(unsafe_code)]
+
 mod alloc;
 mod call;
-mod clients;
-mod clock;
 mod command;
 mod config;
-mod cross_slot;
 mod ctx;
-
-mod effects;
 mod entry;
 mod events;
 mod info;
 mod key;
 mod main_thread;
 mod native;
-mod notify;
-mod panics;
-mod rank;
-mod replicas;
-mod reply;
 mod rights;
 mod scan;
+mod server;
 mod text;
 mod timer;
 mod waiting;
-mod waker;
 
 pub use alloc::ServerAlloc;
-pub use call::Refusal;
-pub use clock::{boot_us, wall_us};
-pub use command::{call_handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
+pub use call::{marks_removed, Refusal};
+pub use command::{handler, register, Access, Arg, ArgKind, Args, Command, KeyPlace};
 pub use config::{load_configs, register_setting, SettingText};
-pub use cross_slot::marks_removed;
-pub use ctx::{keeps_aof, random, Ctx, Level};
-
+pub use ctx::{keeps_aof, random, Ctx, Level, Reply};
 pub use entry::{on_load, on_unload};
 pub use events::{subscribe, Events, KeyEvent};
 pub use info::{report_info, Info, InfoSection};
 pub use key::{HashKey, Purpose, ZsetKey};
 pub use main_thread::MainThread;
 pub use native::{missing_command, refused_in_aof, NativeCommand};
-use panics::{forget_panics, log_panics};
-pub use rank::Position;
-pub use replicas::NeededReplicas;
-pub use reply::Reply;
 pub use rights::User;
-pub use scan::{EntryScan, KeyspaceScan};
+pub use scan::{EntryScan, KeyspaceScan, Position};
+pub use server::NeededReplicas;
 pub use text::Text;
-pub use timer::{timer_figures, TimerHandle};
+pub use timer::{arm_now, boot_us, timer_figures, wall_us, TimerHandle, Waker};
 pub use waiting::{Wait, WaitKey, Waiting};
-pub use waker::{arm_now, Waker};
 
 /// Calls a function of the server's module API.
 ///

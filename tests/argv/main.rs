@@ -9,6 +9,9 @@
 //! It runs for twenty rounds, about a minute, for `DQ_TORTURE_MINUTES`, or for `DQ_TEST_COMMANDS` commands.
 //! `DQ_TEST_SEED` draws the same again.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 // It needs a part of it.
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]

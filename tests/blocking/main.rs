@@ -1,6 +1,9 @@
 //! Workers that wait: DQ.CLAIM with BLOCK, DQ.MCLAIM, DQ.PAUSE and DQ.RESUME, in real servers. `DQ_TEST_SERVER` and
 //! `DQ_MODULE` choose them as for `tests/it`.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod common;

@@ -369,10 +369,12 @@ impl Server {
     /// Has the server end by itself, in its own time, so that a tool that looks at its memory comes to the end.
     fn ask_to_end(&mut self) {
         let end = Instant::now() + PATIENCE;
-        // Safety: the child is asked first whether it has ended, and its id is its own until it was waited for.
         while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
-            unsafe { libc::kill(self.pid(), libc::SIGCONT) };
-            unsafe { libc::kill(self.pid(), libc::SIGTERM) };
+            // SAFETY: the child has not ended, and its id is its own until it was waited for.
+            unsafe {
+                libc::kill(self.pid(), libc::SIGCONT);
+                libc::kill(self.pid(), libc::SIGTERM);
+            }
             std::thread::sleep(Duration::from_millis(200));
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! How a block is written and run stands in [`page`]. A page is a test, so that what fails is named by its page and line.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;

@@ -3,6 +3,9 @@
 //! A language that this machine does not have is left out, and said. `DQ_TEST_LANGUAGES` names those that must be here
 //! (`DQ_TEST_LANGUAGES="python node go rust"`).
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;

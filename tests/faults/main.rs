@@ -2,6 +2,9 @@
 //! jobs at one moment, and the module taken out and put in again. In real servers; `DQ_TEST_SERVER` and `DQ_MODULE`
 //! choose them as for `tests/it`.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../common/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod common;

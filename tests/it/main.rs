@@ -2,6 +2,9 @@
 //!
 //! `DQ_TEST_SERVER` chooses the server (a command that redis.conf follows), `DQ_MODULE` the module.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -5,6 +5,9 @@
 //! A history that fails is made as short as it can be and printed. `DQ_TEST_SEED` repeats a run; `DQ_TORTURE_MINUTES`
 //! makes it as long as that.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;

@@ -4,6 +4,9 @@
 //! Where Debian's packages cannot be had it is left out, and said; `DQ_TEST_LANGUAGES`, which the CI machine sets,
 //! demands it.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;

@@ -6,6 +6,9 @@
 //! `DQ_TEST_JOBS` says how many jobs, `DQ_SOAK_REPLICATED=1` adds an append only file and a replica; `make soak` runs
 //! 5,000,000 in the optimised module.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 // It needs a part of it.
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]

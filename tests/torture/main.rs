@@ -2,6 +2,9 @@
 //!
 //! `DQ_TEST_SEED` draws a run again; its pace is the machine's. `DQ_TORTURE_MINUTES` makes each part last longer.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports)]
 #[path = "../common/mod.rs"]
 mod common;

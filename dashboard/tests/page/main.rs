@@ -2,6 +2,9 @@
 //!
 //! `DQ_TEST_SERVER` chooses the server, `DQ_MODULE` the module, as in the module's own tests; `DQ_CHROMIUM` the browser.
 
+// The harness calls libc: signals, process groups, processor time.
+#![allow(unsafe_code)]
+
 #[allow(dead_code, unused_imports, unused_macros)]
 #[path = "../../../tests/common/mod.rs"]
 mod common;
