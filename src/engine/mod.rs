@@ -234,11 +234,9 @@ impl Node {
         if !state.ids_are_known.replace(true) {
             state.tenure.begin(queue.last_lease_end());
         }
-        for id in queue.latest_ids() {
-            if let Some(number) = ids::decode(id.as_bytes()) {
-                self.ids.borrow_mut().observe(number, now);
-                state.ids_are_ahead.set(state.ids_are_ahead.get() || ids::ms_of(number) > now);
-            }
+        for number in queue.latest_numbers() {
+            self.ids.borrow_mut().observe(number, now);
+            state.ids_are_ahead.set(state.ids_are_ahead.get() || ids::ms_of(number) > now);
         }
     }
 

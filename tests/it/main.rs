@@ -29,6 +29,7 @@ mod late;
 mod leaks;
 mod mpush;
 mod names;
+mod order;
 mod peek;
 mod persistence;
 mod purge;
