@@ -9,6 +9,7 @@ pub mod ids;
 pub mod life;
 pub mod names;
 pub mod openings;
+pub mod place;
 pub mod receipt;
 pub mod record;
 pub mod table;

@@ -244,11 +244,9 @@ impl Node {
 
     fn observe_ids(&self, queue: &mut Queue, state: &State, now: u64) {
         state.ids_are_known.set(true);
-        for id in queue.latest_ids() {
-            if let Some(number) = ids::decode(id.as_bytes()) {
-                self.ids.borrow_mut().observe(number, now);
-                state.ids_are_ahead.set(state.ids_are_ahead.get() || ids::ms_of(number) > now);
-            }
+        for number in queue.latest_numbers() {
+            self.ids.borrow_mut().observe(number, now);
+            state.ids_are_ahead.set(state.ids_are_ahead.get() || ids::ms_of(number) > now);
         }
     }
 

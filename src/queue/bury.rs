@@ -11,10 +11,11 @@ const EVICTED_BY_ONE: usize = 2;
 impl Queue<'_> {
     /// Makes a live job a dead letter. Its id is free from now on.
     pub(super) fn bury(&mut self, id: &Text, reason: Reason, job: Job) {
+        self.unindex(id, job.birth);
         self.put_letter(id, &Letter::new(reason, job).encode());
     }
 
-    /// As `bury`, with the record byte for byte.
+    /// As `bury`, with the record byte for byte, for a job that is in no index now.
     pub(super) fn bury_record(&mut self, id: &Text, reason: Reason, record: &[u8]) {
         self.put_letter(id, &bury_record(reason, record));
     }
@@ -25,7 +26,6 @@ impl Queue<'_> {
         self.state.arrivals.dead.note(id);
         self.dead_at.put(id, self.now());
         self.state.metrics.buried.add(1);
-        self.unindex(id);
         self.jobs.remove(id);
         if self.ids.score(id).is_some() {
             self.ids.remove(id);

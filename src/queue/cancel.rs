@@ -28,7 +28,17 @@ impl Queue<'_> {
 
     /// Takes a live job out for good, and frees its id; `false` where there was none.
     pub(super) fn remove_job(&mut self, id: &Text) -> bool {
-        self.unindex(id);
+        self.unindex_by_id(id);
+        self.remove_record(id)
+    }
+
+    /// As `remove_job`, for the job of this member of `due`.
+    pub(super) fn remove_due_job(&mut self, id: &Text, member: &Text) -> bool {
+        self.unindex_member(id, member);
+        self.remove_record(id)
+    }
+
+    fn remove_record(&mut self, id: &Text) -> bool {
         if self.ids.score(id).is_some() {
             self.ids.remove(id);
         }

@@ -1,5 +1,6 @@
 //! Claims: the due jobs that come first go into a worker's hands, each under a lease.
 
+use super::due::{id_in, is_place};
 use super::policy::{lease_of, retries_of};
 use super::{Queue, Rules, DANGLING_PUT_OFF_MS};
 use crate::core::ids::{valid_caller_id, IdBuf};
@@ -26,7 +27,9 @@ struct Terms {
 /// A job in a worker's hands.
 pub struct Taken {
     pub id: Text,
-    birth: Option<u64>,
+    pub(super) birth: Option<u64>,
+    /// The member of `due` that stood for it.
+    member: Text,
     claim: u32,
     tenure: Tenure,
     pub attempt: u32,
@@ -40,13 +43,17 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// `None` where the record cannot be read, or another hand wrote an id that no receipt can name.
-    fn new(id: Text, record: Text, due_at: u64, terms: &Terms) -> Option<Taken> {
+    /// Gives the member back if the record cannot be read, or if somebody wrote an id that no receipt can name.
+    fn new(id: Text, member: Text, record: Text, due_at: u64, terms: &Terms) -> Result<Taken, Text> {
         let bytes = record.as_bytes();
-        let job = Job::decode(bytes).ok().filter(|_| valid_caller_id(id.as_bytes()))?;
+        let job = match Job::decode(bytes) {
+            Ok(job) if valid_caller_id(id.as_bytes()) => job,
+            _ => return Err(member),
+        };
         let start = job.payload.as_ptr() as usize - bytes.as_ptr() as usize;
-        Some(Taken {
+        Ok(Taken {
             birth: job.birth,
+            member,
             claim: life::current_claim(&job),
             tenure: terms.tenure,
             attempt: life::attempt(&job),
@@ -76,7 +83,7 @@ impl Taken {
 }
 
 impl Queue<'_> {
-    /// Claims up to `count` due jobs, in the order of due time and then id, and leaves one for each of the `ahead` who
+    /// Claims up to `count` due jobs, in the order of due time and then push, and leaves one for each of the `ahead` who
     /// came before. Nothing of a paused queue, and no more than its `max-leased`.
     pub fn claim(&mut self, count: usize, lease: Option<u64>, ahead: usize) -> Vec<Taken> {
         self.state.worked_on.set(self.now());
@@ -89,7 +96,7 @@ impl Queue<'_> {
         self.due.expect_removals(taken.len());
         self.leased.expect_puts(taken.len());
         for job in &mut taken {
-            self.due.remove(&job.id);
+            self.due.remove(&job.member);
             let ends_at = self.after(job.lease_ms);
             self.state.arrivals.leased.note(&job.id);
             self.lease(&job.id, ends_at);
@@ -113,20 +120,16 @@ impl Queue<'_> {
                 break;
             }
             let terms = terms.get_or_insert_with(|| self.terms(lease));
-            for (id, due_at) in due {
-                match self.jobs.get(&id).and_then(|record| Taken::new(id.clone(), record, due_at, terms)) {
-                    None => {
-                        self.put_off_due(&id);
-                        dangling += 1;
-                    }
-                    Some(job) => {
-                        bytes = bytes.saturating_add(job.payload().len());
-                        if bytes > MAX_REPLY_BYTES && !taken.is_empty() {
-                            return taken;
-                        }
-                        taken.push(job);
-                    }
+            for (member, due_at) in due {
+                let Some(job) = self.take_entry(member, due_at, terms) else {
+                    dangling += 1;
+                    continue;
+                };
+                bytes = bytes.saturating_add(job.payload().len());
+                if bytes > MAX_REPLY_BYTES && !taken.is_empty() {
+                    return taken;
                 }
+                taken.push(job);
             }
         }
         taken
@@ -136,8 +139,34 @@ impl Queue<'_> {
         Terms { tenure: self.state.tenure.current(), lease, rules: self.rules() }
     }
 
-    pub(super) fn put_off_due(&mut self, id: &Text) {
-        self.due.put(id, self.now().saturating_add(DANGLING_PUT_OFF_MS));
+    /// The job of an entry of `due`. `None` if the entry has none, or is not that of its job: then it is met no more.
+    fn take_entry(&mut self, member: Text, due_at: u64, terms: &Terms) -> Option<Taken> {
+        let id = id_in(&member).into_owned();
+        let taken = match self.jobs.get(&id) {
+            Some(record) => Taken::new(id, member, record, due_at, terms),
+            None => Err(member),
+        };
+        let mut taken = match taken {
+            Ok(taken) => taken,
+            Err(member) => {
+                self.put_off_due(&member);
+                return None;
+            }
+        };
+        if !is_place(&taken.member, taken.birth) {
+            match self.move_to_place(&taken.member, &taken.id, taken.birth, due_at) {
+                Some(place) => taken.member = place,
+                None => {
+                    self.state.metrics.dangling.add(1);
+                    return None;
+                }
+            }
+        }
+        Some(taken)
+    }
+
+    pub(super) fn put_off_due(&mut self, member: &Text) {
+        self.due.put(member, self.now().saturating_add(DANGLING_PUT_OFF_MS));
         self.state.metrics.dangling.add(1);
     }
 

@@ -20,11 +20,11 @@ impl Purge {
                 JobState::Leased => &mut queue.leased,
                 JobState::Dead => &mut queue.dead_at,
             };
-            let Some((id, score)) = self.walk.next(index, slice) else { return self.walk.progress() };
+            let Some((member, score)) = self.walk.next(index, slice) else { return self.walk.progress() };
             if self.state == JobState::Ready && score > self.now as f64 {
                 return Progress::Done;
             }
-            if queue.purge_entry(&id, self.state) {
+            if queue.purge_entry(member, score, self.state, slice) {
                 queue.state.metrics.purged.add(1);
             }
         }
@@ -60,11 +60,14 @@ impl Queue<'_> {
     }
 
     /// An entry without a job is DQ.CHECK's.
-    fn purge_entry(&mut self, id: &Text, state: JobState) -> bool {
-        if state == JobState::Dead {
-            self.cancel_letter(id)
-        } else {
-            self.jobs.has(id) && self.remove_job(id)
+    fn purge_entry(&mut self, member: Text, score: f64, state: JobState, slice: &mut Slice) -> bool {
+        match state {
+            JobState::Dead => self.cancel_letter(&member),
+            JobState::Leased => self.jobs.has(&member) && self.remove_job(&member),
+            JobState::Ready | JobState::Delayed => {
+                let job = self.job_at(member, score as u64, slice);
+                job.is_some_and(|(id, member)| self.remove_due_job(&id, &member))
+            }
         }
     }
 }

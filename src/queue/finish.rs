@@ -61,7 +61,7 @@ impl Queue<'_> {
         let Some(record) = self.jobs.get(id) else { return false };
         match decoded(&record).ok().and_then(|job| life::place_named(&job, receipt)) {
             Some(Place::Leased) => self.unlease_for(id, receipt),
-            Some(Place::Due) => self.leased.score(id).is_none() && self.due.remove(id),
+            Some(Place::Due) => self.leased.score(id).is_none() && self.remove_due(id, receipt.birth),
             None => false,
         }
     }

@@ -20,7 +20,7 @@ impl Queue<'_> {
         if standing == Standing::Late {
             let Ok(mut job) = decoded(&record) else { return false };
             life::take_back(&mut job);
-            self.due.remove(&id);
+            self.remove_due(&id, job.birth);
             self.state.arrivals.leased.note(&id);
             self.write_record(&id, &job);
         }
@@ -34,7 +34,7 @@ impl Queue<'_> {
         let Some(receipt) = taken.receipt() else { return };
         if let Some(Located::Live { id, standing: Standing::Current, .. }) = self.locate_live(&taken.id, &receipt) {
             self.unlease(&id);
-            self.put_due(&id, taken.due_at);
+            self.put_due(&id, taken.birth, taken.due_at);
         }
     }
 }

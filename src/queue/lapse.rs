@@ -45,7 +45,7 @@ impl Queue<'_> {
         let policy = policy_of(&job, &self.rules());
         match life::lapse(&mut job, &policy, random()) {
             Next::Due { in_ms } => {
-                self.make_due(id, in_ms);
+                self.make_due(id, job.birth, in_ms);
                 self.write_record(id, &job);
             }
             Next::Dead(reason) => {

@@ -42,7 +42,7 @@ impl Queue<'_> {
         let place = life::place_named(&Job::decode(record.as_bytes()).ok()?, receipt)?;
         let is_there = match place {
             Place::Leased => self.is_leased_by(id, receipt),
-            Place::Due => self.leased.score(id).is_none() && self.due.score(id).is_some(),
+            Place::Due => self.leased.score(id).is_none() && self.find_due(id, receipt.birth).is_some(),
         };
         is_there.then(|| Located::Live { id: id.clone(), record, standing: life::standing_in(place) })
     }
@@ -57,10 +57,23 @@ impl Queue<'_> {
         (standing == Standing::Late).then(|| Located::Letter { id: id.clone(), letter })
     }
 
-    /// Takes a job's id out of both indexes.
-    pub(super) fn unindex(&mut self, id: &Text) {
+    /// Takes the job of this id and birth out of the index that it is in.
+    pub(super) fn unindex(&mut self, id: &Text, birth: Option<u64>) {
         if !self.unlease(id) {
-            self.due.remove(id);
+            self.remove_due(id, birth);
         }
+    }
+
+    /// As `unindex`, for a live job of any birth.
+    pub(super) fn unindex_by_id(&mut self, id: &Text) {
+        if !self.unlease(id) {
+            self.remove_due_by_id(id);
+        }
+    }
+
+    /// As `unindex`, for the job of this member of `due`.
+    pub(super) fn unindex_member(&mut self, id: &Text, member: &Text) {
+        self.due.remove(member);
+        self.unlease(id);
     }
 }

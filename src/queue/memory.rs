@@ -1,5 +1,6 @@
 //! How much memory a queue takes.
 
+use super::due::id_in;
 use super::Queue;
 use crate::redis::{HashKey, Text, ZsetKey};
 
@@ -14,7 +15,8 @@ const SAMPLES: usize = 4;
 impl Queue<'_> {
     /// As MEMORY USAGE estimates the keys, in bytes; many records by those that are first and last in the indexes.
     pub fn memory(&mut self) -> u64 {
-        let live: Vec<Text> = ends(&mut self.due).chain(ends(&mut self.leased)).collect();
+        let due = ends(&mut self.due).map(|member| id_in(&member).into_owned());
+        let live: Vec<Text> = due.chain(ends(&mut self.leased)).collect();
         let dead: Vec<Text> = ends(&mut self.dead_at).collect();
         let indexes = [&self.due, &self.leased, &self.ids, &self.dead_at].map(ZsetKey::usage);
         let records = hash_memory(&mut self.jobs, &live) + hash_memory(&mut self.dead, &dead);

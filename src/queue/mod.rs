@@ -10,6 +10,7 @@ mod claim;
 mod clear;
 mod counts;
 mod drop;
+mod due;
 mod fault;
 mod finish;
 mod header;
@@ -55,7 +56,7 @@ pub use rules::{Rules, Source};
 pub use slice::{Progress, Slice};
 pub use state::State;
 
-use crate::redis::{Ctx, HashKey, Purpose, Text, ZsetKey};
+use crate::redis::{Ctx, HashKey, Purpose, ZsetKey};
 
 /// An index entry without a readable job is put off by so long, in ms: it stops nobody, DQ.CHECK still shows it, and
 /// a job that comes back meanwhile (RENAME and RESTORE move one key at a time) is not late for ever.
@@ -217,16 +218,5 @@ impl<'a> Queue<'a> {
             return None;
         }
         self.due.first(u64::MAX, 1).first().map(|(_, at)| *at)
-    }
-
-    fn put_due(&mut self, id: &Text, at: u64) {
-        self.state.arrivals.due.note(id);
-        self.set_due(id, at);
-    }
-
-    /// As `put_due`, of a job that is in the index already: it is no arrival.
-    fn set_due(&mut self, id: &Text, at: u64) {
-        self.due.put(id, at);
-        self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
     }
 }

@@ -26,14 +26,14 @@ impl Queue<'_> {
         };
         entries.retain(|(_, score)| *score <= up_to);
         let (mut jobs, mut next, mut bytes) = (Vec::new(), after, 0);
-        for (place, (id, score)) in entries.into_iter().enumerate() {
-            let view = self.view_in(state, &id, score);
-            bytes += view.as_ref().map_or(0, View::len);
+        for (place, (member, score)) in entries.into_iter().enumerate() {
+            let view = self.view_in(state, &member, score);
+            bytes += view.as_ref().map_or(0, |(_, view)| view.len());
             if place == count || (bytes > MAX_REPLY_BYTES && !jobs.is_empty()) {
                 return Page { jobs, next: Some(next) };
             }
-            next = Position::behind(score, &id);
-            jobs.extend(view.map(|view| (id, view)));
+            next = Position::behind(score, &member);
+            jobs.extend(view);
         }
         Page { jobs, next: None }
     }

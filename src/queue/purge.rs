@@ -1,9 +1,11 @@
 //! The look over a queue: stale jobs, ids that are free again.
 
+use super::due::{id_in, is_place};
 use super::{Progress, Queue, Slice};
-use crate::core::record::Reason;
+use crate::core::record::{Job, Reason};
 use crate::redis::Text;
 use crate::settings::{StalePolicy, STALE_POLICY};
+use std::borrow::Cow;
 
 /// Entries that are looked at together.
 const BATCH: usize = 64;
@@ -38,12 +40,12 @@ impl Queue<'_> {
             return Progress::Done;
         }
         while !slice.is_over() {
-            for (id, _) in self.due.first(since, slice.jobs().min(BATCH)) {
+            for (member, at) in self.due.first(since, slice.jobs().min(BATCH)) {
                 if policy == StalePolicy::Dead && self.dead_is_full() {
                     report.held = self.ready_since(since);
                     return Progress::Done;
                 }
-                slice.spend(self.purge_one(&id, policy, report));
+                slice.spend(self.purge_one(&member, at, policy, report));
             }
             if !self.has_ready_since(since) {
                 return Progress::Done;
@@ -52,18 +54,27 @@ impl Queue<'_> {
         Progress::More
     }
 
-    fn purge_one(&mut self, id: &Text, policy: StalePolicy, report: &mut PurgeReport) -> usize {
-        let Some(record) = self.jobs.get(id) else {
-            self.put_off_due(id);
+    fn purge_one(&mut self, member: &Text, at: u64, policy: StalePolicy, report: &mut PurgeReport) -> usize {
+        let id = id_in(member);
+        let Some(record) = self.jobs.get(&id) else {
+            self.put_off_due(member);
             return 0;
+        };
+        let member = match Job::decode(record.as_bytes()) {
+            Ok(job) if !is_place(member, job.birth) => match self.move_to_place(member, &id, job.birth, at) {
+                Some(place) => Cow::Owned(place),
+                None => return 0,
+            },
+            _ => Cow::Borrowed(member),
         };
         report.purged += 1;
         self.state.metrics.stale_purged.add(1);
         if policy == StalePolicy::Dead {
-            self.bury_record(id, Reason::Stale, record.as_bytes());
+            self.unindex_member(&id, &member);
+            self.bury_record(&id, Reason::Stale, record.as_bytes());
             return record.as_bytes().len();
         }
-        self.remove_job(id);
+        self.remove_due_job(&id, &member);
         0
     }
 

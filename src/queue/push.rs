@@ -108,17 +108,14 @@ impl Queue<'_> {
 
     fn plan_own(&mut self, id: &Text, taking: Taking) -> Plan {
         if self.jobs.has(id) {
-            return if self.due.score(id).is_some() { Plan::of_due(taking) } else { Plan::Nothing };
+            return if taking.replace && self.find_due_by_id(id).is_some() { Plan::Replace } else { Plan::Nothing };
         }
         match self.ids.score(id) {
-            Some(until) if until > self.now() && !self.is_dangling(id) => Plan::Nothing,
+            // An id in `leased` that no job has is not taken: its job was lost, not finished. In `due` only the record could
+            // tell where to look for it.
+            Some(until) if until > self.now() && self.leased.score(id).is_none() => Plan::Nothing,
             _ => Plan::Make,
         }
-    }
-
-    /// Whether the id, which no job has, is in an index still: its job was lost, not finished, and holds it no more.
-    fn is_dangling(&mut self, id: &Text) -> bool {
-        self.due.score(id).is_some() || self.leased.score(id).is_some()
     }
 
     fn check_payloads(&mut self, jobs: &[NewJob]) -> Result<(), Fault> {
@@ -144,27 +141,28 @@ impl Queue<'_> {
     }
 
     fn push_one(&mut self, job: &NewJob, plan: Plan, taking: Taking, next_id: &mut dyn FnMut(u64) -> u64) -> Pushed {
-        let pushed = match (job.id.clone(), plan) {
-            (Some(id), Plan::Nothing) => {
+        let (pushed, birth) = match job.id.clone() {
+            None => (Pushed::Made(self.write_under_new_id(job, next_id)), None),
+            Some(id) if plan == Plan::Nothing => {
                 self.state.metrics.deduplicated.add(1);
                 return Pushed::Duplicate(id);
             }
-            (Some(id), plan) => {
+            Some(id) => {
                 self.take_id(&id, taking.keep);
-                self.write_record(&id, &job.record(Some(next_id(self.now()))));
                 if plan == Plan::Replace {
-                    Pushed::Replaced(id)
-                } else {
-                    Pushed::Made(id)
+                    // The old job's birth, which its record tells, is part of its entry.
+                    self.remove_due_by_id(&id);
                 }
+                let birth = Some(next_id(self.now()));
+                self.write_record(&id, &job.record(birth));
+                (if plan == Plan::Replace { Pushed::Replaced(id) } else { Pushed::Made(id) }, birth)
             }
-            (None, _) => Pushed::Made(self.write_under_new_id(job, next_id)),
         };
         let due_at = match job.due {
             Due::In(delay) => self.after(delay),
             Due::At(at) => at.max(self.now()),
         };
-        self.put_due(pushed.id(), due_at);
+        self.put_due(pushed.id(), birth, due_at);
         pushed
     }
 

@@ -1,6 +1,9 @@
 //! What a reader sees: the figures of the queue, one job.
 
+use super::due::{id_in, is_place};
 use super::{Counts, Fault, JobState, Queue};
+use crate::core::ids;
+use crate::core::place::JobPlace;
 use crate::core::record::{Job, Letter, Reason};
 use crate::redis::Text;
 
@@ -93,7 +96,7 @@ impl Queue<'_> {
         if let Some(ends_at) = self.leased.score(id) {
             return Place::Leased { ends_at };
         }
-        self.due.score(id).map_or(Place::Nowhere, |due_at| self.place_of_due(due_at))
+        self.find_due_by_id(id).map_or(Place::Nowhere, |(_, due_at)| self.place_of_due(due_at))
     }
 
     fn place_of_due(&self, due_at: u64) -> Place {
@@ -104,26 +107,42 @@ impl Queue<'_> {
         }
     }
 
-    /// What an entry of the index of `state` stands for, `None` where it has no job that can be read.
-    pub(super) fn view_in(&mut self, state: Option<JobState>, id: &Text, score: f64) -> Option<View> {
+    /// The job or dead letter of an entry of the index of `state`, with its id; `None` if there is none that can be read.
+    pub(super) fn view_in(&mut self, state: Option<JobState>, member: &Text, score: f64) -> Option<(Text, View)> {
         let at = score as u64;
+        let id = match state {
+            Some(JobState::Dead | JobState::Leased) => member.clone(),
+            Some(JobState::Ready | JobState::Delayed) | None => id_in(member).into_owned(),
+        };
         let view = match state {
             Some(JobState::Dead) => {
-                let bytes = self.dead.get(id)?;
+                let bytes = self.dead.get(&id)?;
                 let reason = Letter::decode(bytes.as_bytes()).ok()?.reason;
                 View { place: Place::Dead { died_at: Some(at), reason }, bytes }
             }
-            Some(JobState::Leased) => View { place: Place::Leased { ends_at: at }, bytes: self.jobs.get(id)? },
+            Some(JobState::Leased) => View { place: Place::Leased { ends_at: at }, bytes: self.jobs.get(&id)? },
             Some(JobState::Ready | JobState::Delayed) | None => {
-                View { place: self.place_of_due(at), bytes: self.jobs.get(id)? }
+                let view = View { place: self.place_of_due(at), bytes: self.jobs.get(&id)? };
+                let birth = view.job()?.birth;
+                if !is_place(member, birth) && !self.is_only_entry(&id, birth) {
+                    return None;
+                }
+                view
             }
         };
-        view.job().is_some().then_some(view)
+        view.job().is_some().then_some((id, view))
     }
 
-    /// The newest ids that a look at the ends of the indexes shows.
-    pub fn latest_ids(&mut self) -> impl Iterator<Item = Text> {
-        [self.due.last(), self.leased.last(), self.dead_at.last()].into_iter().flatten().map(|(id, _)| id)
+    /// The newest ids and births that a look at the ends of the indexes shows, as numbers.
+    pub fn latest_numbers(&mut self) -> impl Iterator<Item = u64> {
+        let due = self.due.last().and_then(|(member, _)| JobPlace::parse(member.as_bytes()).number());
+        let leased = self.leased.last().and_then(|(id, _)| {
+            ids::decode(id.as_bytes()).or_else(|| Job::decode(self.jobs.get(&id)?.as_bytes()).ok()?.birth)
+        });
+        let dead = self.dead_at.last().and_then(|(id, _)| {
+            ids::decode(id.as_bytes()).or_else(|| Letter::decode(self.dead.get(&id)?.as_bytes()).ok()?.job.birth)
+        });
+        [due, leased, dead].into_iter().flatten()
     }
 
     /// When the last lease ends.

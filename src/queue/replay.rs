@@ -132,8 +132,9 @@ impl Queue<'_> {
         let Ok(letter) = Letter::decode(bytes.as_bytes()) else { return false };
         self.make_header();
         self.unlease(id);
-        self.write_record(id, &life::revive(letter));
-        self.put_due(id, due);
+        let job = life::revive(letter);
+        self.write_record(id, &job);
+        self.put_due(id, job.birth, due);
         self.remove_letter(id);
         self.state.metrics.replayed.add(1);
         true

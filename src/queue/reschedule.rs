@@ -12,12 +12,12 @@ pub struct RescheduleAll {
 
 impl RescheduleAll {
     pub(super) fn step(&mut self, queue: &mut Queue, slice: &mut Slice) -> Progress {
-        while let Some((id, score)) = self.walk.next(&mut queue.due, slice) {
+        while let Some((member, score)) = self.walk.next(&mut queue.due, slice) {
             if score == self.to as f64 {
                 // Those that were moved stand here, and this is where they are to be.
                 self.walk.skip(self.to);
             } else {
-                queue.move_due(&id, self.to);
+                queue.move_due(member, score as u64, self.to, slice);
             }
         }
         self.walk.progress()
@@ -28,7 +28,12 @@ impl Queue<'_> {
     /// The jobs of `ids` that are ready or delayed are due at another time; says how many.
     pub fn reschedule(&mut self, ids: &[Text], due: Due) -> u64 {
         let to = self.time_of(due);
-        ids.iter().filter(|id| self.due.score(id).is_some() && self.move_due(id, to)).count() as u64
+        let mut slice = Slice::at_once();
+        let mut move_one = |id: &Text| match self.find_due_by_id(id) {
+            Some((member, at)) => self.move_due(member.into_owned(), at, to, &mut slice),
+            None => false,
+        };
+        ids.iter().filter(|id| move_one(id)).count() as u64
     }
 
     /// As `reschedule`, for all that are due now, in slices; says how many move.
@@ -47,12 +52,10 @@ impl Queue<'_> {
         }
     }
 
-    fn move_due(&mut self, id: &Text, to: u64) -> bool {
-        let is_job = self.jobs.has(id);
-        if is_job {
-            self.set_due(id, to);
-            self.state.metrics.rescheduled.add(1);
-        }
-        is_job
+    fn move_due(&mut self, member: Text, at: u64, to: u64, slice: &mut Slice) -> bool {
+        let Some((_, member)) = self.job_at(member, at, slice) else { return false };
+        self.set_due(&member, to);
+        self.state.metrics.rescheduled.add(1);
+        true
     }
 }

@@ -31,7 +31,7 @@ impl Queue<'_> {
         let policy = policy_of(&job, &self.rules());
         match life::fail_again(&mut job, standing, &policy, delay, random) {
             Next::Due { in_ms } => {
-                self.make_due(&id, in_ms);
+                self.make_due(&id, job.birth, in_ms);
                 self.write_record(&id, &job);
                 self.state.metrics.retried.add(1);
                 Ok(Retried::In(in_ms))
@@ -49,14 +49,17 @@ impl Queue<'_> {
         let Some((id, record, standing)) = self.locate_job(receipt) else { return false };
         let Ok(mut job) = decoded(&record) else { return false };
         life::release(&mut job, standing);
-        self.make_due(&id, delay);
+        self.make_due(&id, job.birth, delay);
         self.write_record(&id, &job);
         self.state.metrics.released.add(1);
         true
     }
 
-    pub(super) fn make_due(&mut self, id: &Text, in_ms: u64) {
-        self.unlease(id);
-        self.put_due(id, self.after(in_ms));
+    pub(super) fn make_due(&mut self, id: &Text, birth: Option<u64>, in_ms: u64) {
+        if !self.unlease(id) && birth.is_some() {
+            // The job is due already, and its entry may be one that the first version wrote.
+            self.due.remove(id);
+        }
+        self.put_due(id, birth, self.after(in_ms));
     }
 }

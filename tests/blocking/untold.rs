@@ -84,7 +84,7 @@ fn several_jobs_go_back_in_their_order() {
         &[
             args!["ACL", "DELUSER", "bob", "ann"],
             args!["DQ.MPUSH", "a", "PAYLOADS", 1, 2, 3],
-            args!["DQ.MPUSH", "b", "PAYLOADS", 1, 2, 3],
+            args!["DQ.MPUSH", "b", "JOBS", "z", 0, 1, "", 0, 2, "a", 0, 3],
         ],
     );
     one.assert_closed();

@@ -83,6 +83,24 @@ fn value(rest: &mut &[u8]) -> Result<Pack, String> {
     })
 }
 
+/// The digits of base 62, in ASCII order.
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A number in the 11 digits of an id that the server makes.
+pub fn number_text(number: u64) -> Vec<u8> {
+    (0..11).rev().map(|place| DIGITS[(number / 62u64.pow(place) % 62) as usize]).collect()
+}
+
+/// The id in a member of `due`.
+pub fn id_in_member(member: &[u8]) -> &[u8] {
+    let has_birth = member.len() > 11 && member[11] == b' ' && member[..11].iter().all(u8::is_ascii_alphanumeric);
+    if has_birth {
+        &member[12..]
+    } else {
+        member
+    }
+}
+
 /// A job record, laid out as docs/keys.md documents it.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Record {
@@ -117,6 +135,12 @@ impl Record {
             },
             _ => Err(format!("not an array: {whole:?}")),
         }
+    }
+
+    /// The member of `due` for the job of this id: an id of the caller's stands behind the job's birth.
+    pub fn member(&self, id: &[u8]) -> Vec<u8> {
+        let birth = |birth| [&number_text(birth)[..], b" ", id].concat();
+        self.birth.map_or_else(|| id.to_vec(), birth)
     }
 
     fn of(value: &Pack) -> Result<Record, String> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::{Connection, RedisResult, ToRedisArgs, Value};
 
 use super::dump::{dump, show};
-use super::msgpack::Record;
+use super::msgpack::{id_in_member, Record};
 use super::{bytes, int, list, text, wait_for, wait_until};
 
 /// The arguments of a command, of whatever types.
@@ -301,10 +301,24 @@ impl Queue {
         companion_key(&self.name, companion)
     }
 
+    /// The member that stands for `id` in `due`: by the job's record, or the id itself if there is no record.
+    pub fn due_member(&mut self, id: &str) -> Vec<u8> {
+        let raw: Option<Vec<u8>> = self.raw(args!["HGET", self.key("jobs"), id]);
+        let record = raw.and_then(|raw| Record::read(&raw).ok());
+        record.map_or_else(|| id.as_bytes().to_vec(), |record| record.member(id.as_bytes()))
+    }
+
+    /// The ids in `due`, in its order.
+    pub fn due_ids(&mut self) -> Vec<String> {
+        let members: Vec<Vec<u8>> = self.raw(args!["ZRANGE", self.key("due"), 0, -1]);
+        members.iter().map(|member| show(id_in_member(member))).collect()
+    }
+
     /// The score of `id` in a companion.
     pub fn score(&mut self, companion: &str, id: &str) -> Option<i64> {
+        let member = if companion == "due" { self.due_member(id) } else { id.as_bytes().to_vec() };
         let key = self.key(companion);
-        self.raw::<Option<String>>(args!["ZSCORE", key, id])
+        self.raw::<Option<String>>(args!["ZSCORE", key, member])
             .map(|score| score.parse().unwrap_or_else(|_| panic!("the score {score} is not a whole number")))
     }
 
@@ -315,8 +329,8 @@ impl Queue {
 
     /// Moves the due time of a job into the past, as an operator might with ZADD.
     pub fn make_due(&mut self, id: &str) {
-        let (key, now) = (self.key("due"), self.now());
-        self.raw::<i64>(args!["ZADD", key, "XX", now - 1000, id]);
+        let (key, now, member) = (self.key("due"), self.now(), self.due_member(id));
+        self.raw::<i64>(args!["ZADD", key, "XX", now - 1000, member]);
     }
 
     /// The record of a live job.
@@ -357,7 +371,9 @@ impl Queue {
         let raw = self.read_raw();
         assert!(raw.check.is_empty(), "DQ.CHECK {name}: {:?}", raw.check);
         let ids = |list: &[(Vec<u8>, String)]| -> BTreeSet<Vec<u8>> { list.iter().map(|(id, _)| id.clone()).collect() };
-        let (due, leased) = (ids(&raw.due), ids(&raw.leased));
+        let due: BTreeSet<Vec<u8>> = raw.due.iter().map(|(member, _)| id_in_member(member).to_vec()).collect();
+        assert_eq!(due.len(), raw.due.len(), "{name}: a job is due twice: {raw:?}");
+        let (members, leased) = (ids(&raw.due), ids(&raw.leased));
         assert!(due.is_disjoint(&leased), "{name}: due and leased: {raw:?}");
         let live: BTreeSet<Vec<u8>> = due.union(&leased).cloned().collect();
         let jobs: BTreeSet<Vec<u8>> = raw.jobs.keys().cloned().collect();
@@ -368,9 +384,12 @@ impl Queue {
             assert!(score.parse::<u64>().is_ok(), "{name}: the score of {} is {score}", show(id));
         }
         for (id, record) in &raw.jobs {
-            if let Err(e) = Record::read(record) {
-                panic!("{name}: the record of {}: {e}", show(id));
-            }
+            let record = Record::read(record).unwrap_or_else(|e| panic!("{name}: the record of {}: {e}", show(id)));
+            assert!(
+                leased.contains(id) || members.contains(&record.member(id)),
+                "{name}: {} is not in its place in due",
+                show(id)
+            );
         }
         for (id, letter) in &raw.dead {
             if let Err(e) = Record::read_letter(letter) {

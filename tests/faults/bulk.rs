@@ -190,7 +190,8 @@ fn all_letters_are_replayed_once() {
             let job = wait_until("the first to be due", || q.claim_n(1).pop());
             q.fail(&job.receipt);
             ok!(q, "PUSH", "x", "ID", "other");
-            q.raw::<i64>(args!["ZADD", q.key("due"), "XX", 1, "other"]);
+            let member = q.due_member("other");
+            q.raw::<i64>(args!["ZADD", q.key("due"), "XX", 1, member]);
             let other = q.claim();
             q.fail(&other.receipt);
             assert!(q.stat("replaying") > 0, "over before anything died");

@@ -43,7 +43,8 @@ fn a_job_without_an_entry() {
     q.unwatched();
     ok!(q, "PUSH", "x", "ID", "lost");
     q.push("other");
-    q.raw::<i64>(args!["ZREM", q.key("due"), "lost"]);
+    let lost = q.due_member("lost");
+    q.raw::<i64>(args!["ZREM", q.key("due"), lost]);
     assert_eq!(findings(&mut q), ["job-without-index lost"]);
 }
 
@@ -82,8 +83,9 @@ fn a_score_that_is_no_time() {
     for id in ["half", "inf"] {
         ok!(q, "PUSH", "x", "ID", id, "DELAY", "1h");
     }
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", format!("{far}.5"), "half"]);
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "inf", "inf"]);
+    let [half, endless] = ["half", "inf"].map(|id| q.due_member(id));
+    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", format!("{far}.5"), half]);
+    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "inf", endless]);
     let found = findings(&mut q);
     assert!(found.contains(&"bad-score half".to_string()), "{found:?}");
     assert!(found.contains(&"bad-score inf".to_string()), "{found:?}");

@@ -34,6 +34,7 @@ mod leaks;
 mod missing_commands;
 mod mpush;
 mod names;
+mod order;
 mod peek;
 mod persistence;
 mod probes;

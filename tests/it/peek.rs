@@ -65,8 +65,10 @@ fn each_state_and_its_order() {
     for id in ["r2", "r1"] {
         ok!(q, "PUSH", "ready", "ID", id);
     }
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", 5, "r2"]);
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", 6, "r1"]);
+    for (at, id) in [(5, "r2"), (6, "r1")] {
+        let member = q.due_member(id);
+        q.raw::<i64>(args!["ZADD", q.key("due"), "XX", at, member]);
+    }
     for (state, expected) in
         [("ready", ["r2", "r1"]), ("delayed", ["e2", "e1"]), ("leased", ["l2", "l1"]), ("dead", ["d2", "d1"])]
     {
@@ -152,12 +154,13 @@ fn entries_that_cannot_be_read_are_left_out() {
         ok!(q, "PUSH", "x", "ID", id, "DELAY", "1h");
     }
     q.unwatched();
+    let [a, d] = ["a", "d"].map(|id| q.due_member(id));
     q.raw::<i64>(args!["HDEL", q.key("jobs"), "b"]);
     q.raw::<i64>(args!["HSET", q.key("jobs"), "c", "no record"]);
     // Scores that another hand made fractions or infinite end no walk and repeat nothing.
     let later = q.now() + 7_200_000;
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", format!("{later}.5"), "a"]);
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "inf", "d"]);
+    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", format!("{later}.5"), a]);
+    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "inf", d]);
     for count in 1..6 {
         assert_eq!(walk(&mut q, "delayed", count), ["a", "d"], "{count}");
     }

@@ -663,25 +663,6 @@ fn an_id_that_looks_like_the_servers_does_not_stop_the_server() {
 }
 
 #[test]
-fn callers_ids_of_one_ms_leave_in_byte_order() {
-    let server = Server::start();
-    let mut q = server.queue("q");
-    let ids = ["b", "a", "B", "~", "!", "aa", "10", "9"];
-    let at = q.now() + 3_600_000;
-    for id in ids {
-        ok!(q, "PUSH", id, "ID", id, "AT", at);
-    }
-    let now = q.now();
-    for id in ids {
-        q.raw::<i64>(args!["ZADD", q.key("due"), "XX", now - 5, id]);
-    }
-    let mut sorted = ids.to_vec();
-    sorted.sort_unstable();
-    let claimed: Vec<String> = q.claim_n(10).into_iter().map(|job| job.id).collect();
-    assert_eq!(claimed, sorted);
-}
-
-#[test]
 fn a_job_carries_its_own_retries_lease_and_backoff() {
     let server = Server::start();
     let mut q = server.queue("q");

@@ -48,7 +48,8 @@ fn a_job_that_no_index_has_is_due_now_and_its_receipt_late() {
     let held = q.push_and_claim("held");
     ok!(q, "PUSH", "delayed", "ID", "delayed", "DELAY", "1h");
     q.raw::<i64>(args!["ZREM", q.key("leased"), &held.id]);
-    q.raw::<i64>(args!["ZREM", q.key("due"), "delayed"]);
+    let member = q.due_member("delayed");
+    q.raw::<i64>(args!["ZREM", q.key("due"), member]);
     let mut expected = [format!("job-without-index {} 1", held.id), "job-without-index delayed 1".to_string()];
     expected.sort();
     let mut told = repair(&mut q);
@@ -170,7 +171,8 @@ fn scores_that_are_no_time() {
         ("leased", format!("{far}.25"), "fraction"),
         ("dead:at", "inf".into(), "letter"),
     ] {
-        q.raw::<i64>(args!["ZADD", q.key(companion), "XX", score, id]);
+        let member = if companion == "due" { q.due_member(id) } else { id.into() };
+        q.raw::<i64>(args!["ZADD", q.key(companion), "XX", score, member]);
     }
     let expected = ["fraction", "half", "inf", "lease", "letter", "negative"].map(|id| format!("bad-score {id} 1"));
     assert_eq!(repair(&mut q), expected);
@@ -237,10 +239,11 @@ fn what_cannot_be_read_stays() {
     for id in ["job", "lost"] {
         ok!(q, "PUSH", "x", "ID", id, "DELAY", "1h");
     }
+    let lost = q.due_member("lost");
     for bad in bad_records() {
         q.raw::<i64>(args!["HSET", q.key("jobs"), "job", &bad[..], "lost", &bad[..]]);
         q.raw::<i64>(args!["HSET", q.key("dead"), "letter", &bad[..]]);
-        q.raw::<i64>(args!["ZREM", q.key("due"), "lost"]);
+        q.raw::<i64>(args!["ZREM", q.key("due"), "lost", &lost]);
         let told = repair(&mut q);
         let expected = ["job-without-index lost 1", "bad-record job 0", "bad-record lost 0", "bad-letter letter 0"];
         assert_eq!(told, expected);
@@ -262,9 +265,10 @@ fn replicas_and_the_aof_follow() {
     for id in ["a", "b", "c"] {
         ok!(q, "PUSH", id, "ID", id, "DELAY", "1h");
     }
-    q.raw::<i64>(args!["ZREM", q.key("due"), "a"]);
+    let [a, c] = ["a", "c"].map(|id| q.due_member(id));
+    q.raw::<i64>(args!["ZREM", q.key("due"), a]);
     q.raw::<i64>(args!["HDEL", q.key("jobs"), "b"]);
-    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "1.5", "c"]);
+    q.raw::<i64>(args!["ZADD", q.key("due"), "XX", "1.5", c]);
     repair(&mut q);
     assert_replica_same(&server, &replica);
     // A replica looks, and does not mend.

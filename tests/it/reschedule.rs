@@ -106,11 +106,11 @@ fn an_entry_without_a_job_is_left() {
         ok!(q, "PUSH", "x", "ID", id, "DELAY", "1h");
     }
     q.unwatched();
+    let (before, member) = (q.due_at("a"), q.due_member("a"));
     q.raw::<i64>(args!["HDEL", q.key("jobs"), "a"]);
-    let before = q.due_at("a");
     assert_eq!(int(&ok!(q, "RESCHEDULE", "DELAY", 0, "IDS", "a", "b")), 1);
     assert_eq!(int(&ok!(q, "RESCHEDULE", "DELAY", "2h", "ALL")), 1);
-    assert_eq!(q.due_at("a"), before);
+    assert_eq!(q.raw::<i64>(args!["ZSCORE", q.key("due"), member]), before);
 }
 
 #[test]

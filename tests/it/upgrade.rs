@@ -1,7 +1,9 @@
 //! Data that an earlier release wrote: a later one has every job, with all that the record says.
 //!
 //! `tests/data` holds a snapshot of each release, and what it must be read as. A release adds its own:
-//! `cargo test --test it upgrade::write -- --ignored`, with the oldest server that is supported.
+//! `cargo test --test it upgrade::write -- --ignored`, with the oldest server that is supported. `DQ_DATA_NAME` names a
+//! snapshot of a format that changed between releases. In `0.1.0` a caller's id is a member of `due` as it is; in
+//! `0.1.0-places` it stands behind the job's birth.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,9 @@ const LASTING: &[&str] = &[
     "error",
     "stack",
 ];
+
+/// How the payloads of those jobs begin that must be claimed in the order of the number behind it.
+const IN_TURN: &str = "in turn ";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
@@ -67,12 +72,16 @@ fn fill(server: &Server) {
     assert_eq!(q.retry(&spent.receipt), -1);
     ok!(q, "PUSH", "in hand", "ID", "held");
     q.claim_with(args!["LEASE", "12h"]);
+    let same_ms = ["order:9", "", "order:10", "LygHa16AHYF", "", "!"];
+    let jobs = (0..).zip(same_ms).flat_map(|(place, id)| args![id, "3h", format!("{IN_TURN}{place}")]);
+    q.ok("MPUSH", [args!["JOBS"], jobs.collect()].concat());
     ok!(q, "PAUSE");
 }
 
 /// Every job of the queue, a line each.
 fn told(server: &Server) -> String {
     let mut q = server.queue("release");
+    q.unwatched();
     let raw = q.read_raw();
     let mut lines = String::new();
     for id in raw.jobs.keys().chain(raw.dead.keys()) {
@@ -106,29 +115,40 @@ fn releases() -> io::Result<Vec<PathBuf>> {
 fn the_data_of_every_release_are_read() {
     let releases = releases().expect("tests/data is there");
     assert!(!releases.is_empty());
-    for snapshot in releases {
+    for (snapshot, repairs) in releases.iter().flat_map(|snapshot| [(snapshot, false), (snapshot, true)]) {
         let mut server = Server::with_grace().start();
         server.kill();
-        fs::copy(&snapshot, server.dir().join("dump.rdb")).expect("the snapshot is copied");
+        fs::copy(snapshot, server.dir().join("dump.rdb")).expect("the snapshot is copied");
         let settled = Server::with_grace().set("takeover-grace", "1h").set("stale-policy", "keep");
         server.start_again_as(settled.set("dead-max-age", "0"));
         let expected = fs::read_to_string(snapshot.with_extension("txt")).expect("what it must be read as");
         assert_eq!(told(&server), expected, "{}", snapshot.display());
-        works_on(&server);
+        works_on(&server, repairs);
     }
 }
 
 /// The jobs are not only read: they can be worked on.
-fn works_on(server: &Server) {
+fn works_on(server: &Server, repairs: bool) {
     let mut q = server.queue("release");
+    // A member of an earlier format is a problem only for DQ.CHECK.
+    q.unwatched();
+    if repairs {
+        ok!(q, "CHECK", "REPAIR");
+        q.watched();
+    }
+    let all = q.read_raw().jobs.len() + 2;
     ok!(q, "RESUME");
     assert_eq!(int(&ok!(q, "REPLAY", "ALL")), 2);
     assert_eq!(int(&ok!(q, "CANCEL", "held")), 1);
     ok!(q, "RESCHEDULE", "DELAY", 0, "ALL");
+    q.watched();
     let jobs = q.claim_n(100);
-    assert_eq!(jobs.len(), 9);
+    assert_eq!(jobs.len(), all - 1);
+    let payloads = jobs.iter().map(|job| String::from_utf8_lossy(&job.payload));
+    let in_turn: Vec<_> = payloads.filter(|payload| payload.starts_with(IN_TURN)).collect();
+    assert!(in_turn.is_sorted(), "{in_turn:?}");
     let receipts: Vec<String> = jobs.into_iter().map(|job| job.receipt).collect();
-    assert_eq!(int(&ok!(q, "ACK", receipts)), 9);
+    assert_eq!(int(&ok!(q, "ACK", receipts)), all as i64 - 1);
     assert!(q.read_raw().jobs.is_empty());
 }
 
@@ -138,7 +158,8 @@ fn write_the_data_of_this_release() {
     let server = Server::start();
     fill(&server);
     still(&server);
-    let name = folder().join(env!("CARGO_PKG_VERSION"));
+    let name = std::env::var("DQ_DATA_NAME").unwrap_or_else(|_| env!("CARGO_PKG_VERSION").into());
+    let name = folder().join(name);
     fs::create_dir_all(folder()).expect("the folder is made");
     fs::write(format!("{}.txt", name.display()), told(&server)).expect("what it is read as is written");
     server.run(&["SAVE"]);

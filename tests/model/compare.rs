@@ -3,6 +3,7 @@
 use redis::Value;
 
 use crate::common::dump::show;
+use crate::common::msgpack::id_in_member;
 use crate::look::{line_of, lines, Scores, Seen};
 use crate::reference::queue::{Live, Place, Queue};
 use crate::reference::World;
@@ -11,18 +12,22 @@ use crate::settings;
 /// Compares one queue with what was seen of it, and takes over what only the server can know. What differs is the error.
 pub fn compare(world: &mut World, q: usize, seen: &Seen) -> Result<(), String> {
     let adopted = adopt(world, q, seen);
-    let births: Vec<u64> = adopted
+    let mut births: Vec<(u64, u64)> = adopted
         .iter()
         .filter(|(id, job)| world.queues[q].jobs[*id].is_newborn && !job.is_newborn)
-        .filter_map(|(_, job)| job.record.birth)
+        .filter_map(|(_, job)| Some((job.life, job.record.birth?)))
         .collect();
+    births.sort_unstable();
     let before = std::mem::replace(&mut world.queues[q].jobs, adopted);
     let difference = differences(world, q, seen);
     if let Err(difference) = difference {
         world.queues[q].jobs = before;
         return Err(difference);
     }
-    births.into_iter().try_for_each(|birth| world.take_birth(birth))
+    if !births.is_sorted_by_key(|(_, birth)| *birth) {
+        return Err(format!("the numbers {births:?} are not drawn in push order"));
+    }
+    births.into_iter().try_for_each(|(_, birth)| world.take_birth(birth))
 }
 
 /// The live jobs, with the births and the due times that the server has drawn, where those may be.
@@ -37,7 +42,8 @@ fn adopt(world: &World, q: usize, seen: &Seen) -> std::collections::BTreeMap<Vec
             }
         }
         if let Place::Due { at, up_to } = job.place {
-            let score = seen.keys.due.iter().find(|(other, _)| other == id).and_then(|(_, at)| at.parse().ok());
+            let score =
+                seen.keys.due.iter().find(|(other, _)| id_in_member(other) == id).and_then(|(_, at)| at.parse().ok());
             if let Some(score) = score.filter(|score| up_to > at && (at..=up_to).contains(score)) {
                 job.place = Place::Due { at: score, up_to: score };
             }
@@ -71,7 +77,8 @@ fn differences(world: &World, q: usize, seen: &Seen) -> Result<(), String> {
 
 fn orders_agree(queue: &Queue, seen: &Seen) -> bool {
     let ids = |scores: &Scores| -> Vec<Vec<u8>> { scores.iter().map(|(id, _)| id.clone()).collect() };
-    ids(&seen.keys.due) == queue.due_until(u64::MAX)
+    let due: Vec<Vec<u8>> = seen.keys.due.iter().map(|(member, _)| id_in_member(member).to_vec()).collect();
+    due == queue.due_until(u64::MAX)
         && ids(&seen.keys.leased) == queue.leased().into_iter().map(|(_, id)| id).collect::<Vec<_>>()
         && ids(&seen.keys.dead_at) == queue.letters()
 }
@@ -87,9 +94,10 @@ fn expected_lines(queue: &Queue) -> Vec<String> {
         );
     }
     for (id, job) in &queue.jobs {
+        let member = show(&job.record.member(id));
         let id = show(id);
         all.push(match job.place {
-            Place::Due { at, .. } => format!("due {id} {at}"),
+            Place::Due { at, .. } => format!("due {member} {at}"),
             Place::Leased { ends } => format!("leased {id} {ends}"),
         });
         all.push(format!("jobs {id} {}", line_of(&job.record)));

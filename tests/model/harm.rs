@@ -117,10 +117,11 @@ impl Run<'_> {
             Place::Leased { ends } => ("leased", ends),
         };
         let (key, now) = (self.key(q, index), self.world.now());
+        let member = if index == "due" { job.record.member(&id) } else { id.clone() };
         let put = |at: u64| if index == "due" { Place::Due { at, up_to: at } } else { Place::Leased { ends: at } };
         match harm {
             Harm::IndexEntryGone => {
-                self.send_plain(args!["ZREM", key, &id])?;
+                self.send_plain(args!["ZREM", key, &member])?;
                 self.place(q, &id, Place::Due { at: now, up_to: now });
                 job::lose(&mut self.world.queues[q].jobs.get_mut(&id).expect("it is there").record);
                 self.world.queues[q].count("lapsed", 1);
@@ -137,14 +138,23 @@ impl Run<'_> {
                 self.check_and_repair(q, "due-and-leased", &id, true)
             }
             Harm::FractionalScore => {
-                self.send_plain(args!["ZADD", key, format!("{score}.5"), &id])?;
+                self.send_plain(args!["ZADD", key, format!("{score}.5"), &member])?;
                 self.place(q, &id, put(score + 1));
                 self.check_and_repair(q, "bad-score", &id, true)
             }
             Harm::EndlessScore => {
-                self.send_plain(args!["ZADD", key, "inf", &id])?;
+                self.send_plain(args!["ZADD", key, "inf", &member])?;
                 self.place(q, &id, put(now));
                 self.check_and_repair(q, "bad-score", &id, true)
+            }
+            Harm::OldEntry if member != id => {
+                self.send_plain(args!["ZREM", &key, &member])?;
+                self.send_plain(args!["ZADD", key, score, &id])?;
+                self.check_and_repair(q, "due-out-of-place", &id, true)
+            }
+            Harm::SecondEntry if member != id => {
+                self.send_plain(args!["ZADD", key, now + LEASE, &id])?;
+                self.check_and_repair(q, "due-out-of-place", &id, true)
             }
             Harm::UnreadableRecord => {
                 self.send_plain(args!["HSET", self.key(q, "jobs"), &id, b"\xc1".to_vec()])?;

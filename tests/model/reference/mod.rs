@@ -497,7 +497,10 @@ impl World {
         self.meet_all();
         // A number may come again that belongs to nothing any more.
         let present = self.queues.iter().flat_map(|queue| queue.jobs.keys().chain(queue.dead.keys()));
-        let ahead = present.filter_map(|id| number_of(id)).map(ms_of).max().unwrap_or(0);
+        let ids = present.filter_map(|id| number_of(id));
+        let live = self.queues.iter().flat_map(|queue| queue.jobs.values().map(|job| job.record.birth));
+        let dead = self.queues.iter().flat_map(|queue| queue.dead.values().map(|letter| letter.record.birth));
+        let ahead = ids.chain(live.chain(dead).flatten()).map(ms_of).max().unwrap_or(0);
         self.numbers = Numbers { newest: 0, ahead };
     }
 }

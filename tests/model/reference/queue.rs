@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::job::{self, Next, Rules, Worth};
+use super::number_of;
 use crate::common::msgpack::Record;
 
 pub type Id = Vec<u8>;
@@ -60,6 +61,13 @@ impl Live {
             Place::Due { at, .. } => Some(at),
             Place::Leased { .. } => None,
         }
+    }
+
+    /// Where the job stands among those of its ms: by the number that was drawn at its push. One that is still to be read is
+    /// larger than those before, and the pushes are numbered here, too.
+    fn order(&self, id: &[u8]) -> (u64, u64) {
+        let number = if self.is_newborn { None } else { self.record.birth.or_else(|| number_of(id)) };
+        (number.unwrap_or(u64::MAX), self.life)
     }
 
     pub fn lease_ends(&self) -> Option<u64> {
@@ -192,12 +200,13 @@ impl Queue {
         self.header.get_or_insert_with(|| Header { made, paused: None, rules: BTreeMap::new() });
     }
 
-    /// Jobs that are due by `until`, first come first.
+    /// Jobs that are due by `until`, first come first: of one ms in push order.
     pub fn due_until(&self, until: u64) -> Vec<Id> {
-        let mut due: Vec<(u64, &Id)> =
-            self.jobs.iter().filter_map(|(id, job)| Some((job.due_at().filter(|at| *at <= until)?, id))).collect();
+        let entry =
+            |(id, job): (&Id, &Live)| Some((job.due_at().filter(|at| *at <= until)?, job.order(id), id.clone()));
+        let mut due: Vec<(u64, (u64, u64), Id)> = self.jobs.iter().filter_map(entry).collect();
         due.sort();
-        due.into_iter().map(|(_, id)| id.clone()).collect()
+        due.into_iter().map(|(_, _, id)| id).collect()
     }
 
     /// Leased jobs, the first to end first.
