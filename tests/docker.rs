@@ -2,6 +2,9 @@
 //! runs the server, what the server loads, and what the health check says. The entrypoints of the two images that it can
 //! be built on are modeled in `tests/docker`.
 
+// The harness calls libc: signals, process groups, user ids.
+#![allow(unsafe_code)]
+
 #[path = "common/mod.rs"]
 #[allow(dead_code, unused_imports)]
 mod common;

@@ -299,7 +299,8 @@ fn old_queue(server: &Server, delay: &str) -> Queue {
 fn entries_of_the_first_version_are_worked_on() {
     let server = Server::start();
     // Each ends with nothing but what the keys should be.
-    let ways: [(&str, fn(&mut Queue)); 12] = [
+    type Way = fn(&mut Queue);
+    let ways: [(&str, Way); 12] = [
         ("claim and ack", |q| {
             let jobs = q.claim_n(10);
             assert_eq!(jobs.len(), 3);
@@ -386,7 +387,8 @@ fn entries_of_the_first_version_are_worked_on() {
 #[test]
 fn late_receipts_of_jobs_whose_entries_are_of_the_first_version() {
     let server = Server::start();
-    let ways: [(&str, fn(&mut Queue, &str)); 5] = [
+    type Way = fn(&mut Queue, &str);
+    let ways: [(&str, Way); 5] = [
         ("ack", |q, receipt| assert_eq!(q.ack(receipt), 1)),
         ("retry", |q, receipt| assert!(q.retry(receipt) > 0)),
         ("release", |q, receipt| assert_eq!(q.release(receipt), 0)),
