@@ -20,7 +20,7 @@ MODULES := $(PREFIX)/lib/redis/modules
 DIST := dq-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 CARGO_DEB := $(TARGET)/tools/bin/cargo-deb
 
-.PHONY: help build run dashboard install deb dist docs test test-dashboard dashboard-screenshots test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers lint clean
+.PHONY: help build run dashboard install deb dist docs test test-dashboard dashboard-screenshots test-packages test-matrix torture fuzz memcheck soak bench bench-instructions bench-waking bench-holds bench-peers check lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -126,6 +126,11 @@ bench-peers: ## Measure DQ against other queues, which are installed to target/p
 	@scripts/needs.sh test
 	@scripts/needs.sh peers || echo 'Going on without what is missing.' >&2
 	cargo bench --locked --bench peers
+
+check: ## The inner loop: lint, unit tests and the it suite (3 minutes when built).
+	@$(MAKE) --no-print-directory lint
+	@scripts/needs.sh test
+	cargo test --locked --lib --test it
 
 lint: ## Check format, clippy and documentation; each warning is an error.
 	@scripts/needs.sh lint

@@ -39,6 +39,8 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     readme_in_chinese: "README.zh-CN.md",
+    architecture: "ARCHITECTURE.md",
+    contributing: "CONTRIBUTING.md",
     docs: "docs/README.md",
     benchmarks: "docs/benchmarks.md",
     commands: "docs/commands/README.md",
