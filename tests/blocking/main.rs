@@ -27,5 +27,6 @@ mod receipts;
 mod reload;
 mod roles;
 mod shutdown;
+mod unread;
 mod untold;
 mod watch;

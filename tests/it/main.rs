@@ -50,3 +50,4 @@ mod stats;
 mod tenure;
 mod upgrade;
 mod version;
+mod watching;
