@@ -34,5 +34,6 @@ mod reload;
 mod rights;
 mod roles;
 mod shutdown;
+mod unread;
 mod untold;
 mod watch;

@@ -55,3 +55,4 @@ mod stats;
 mod tenure;
 mod upgrade;
 mod version;
+mod watching;
