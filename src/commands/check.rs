@@ -36,7 +36,7 @@
 //!
 //! | error | what was wrong |
 //! | --- | --- |
-//! | `UNBLOCKED` | the server gave the walk up, since it changed its role, say |
+//! | `UNBLOCKED` | the queue's keys were replaced before the check was whole (FLUSHALL, FLUSHDB, SWAPDB, DEBUG RELOAD, a full sync of a replica, DQ.DROP, RESTORE, RENAME, on a primary also DEL), the server became a replica, or `dq.enabled` was set to no. Ask again |
 //! | `READONLY` | of REPAIR: this is a replica |
 //! | `NOPERM` | of REPAIR: the user may not DQ.PURGE the queue |
 //! | `DQDISABLED` | of REPAIR: `dq.enabled` is no |

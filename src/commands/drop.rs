@@ -49,7 +49,6 @@ use super::options::queue;
 use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
-use crate::queue::Reach;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
 
@@ -68,7 +67,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, force) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let gone = engine::change(ctx, &name, Reach::ALL, |queue| queue.drop_all(force))?;
+    let gone = engine::drop_queue(ctx, &name, force)?;
     ctx.reply_integer(i64::try_from(gone).unwrap_or(i64::MAX));
     Ok(())
 }

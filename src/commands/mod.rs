@@ -18,7 +18,7 @@
 //! | `DQSIZE` | PUSH, MPUSH | a payload over `max-payload`, or an MPUSH over 8 MiB |
 //! | `DQFULL` | PUSH, MPUSH | the queue would be over `max-length` |
 //! | `DQDISABLED` | CLAIM, MCLAIM, RESCHEDULE ALL, REPLAY ALL, PURGE, CHECK REPAIR | `dq.enabled` is no |
-//! | `UNBLOCKED` | those who wait | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, or CLIENT UNBLOCK … ERROR. Ask again |
+//! | `UNBLOCKED` | CLAIM, MCLAIM, and long runs of QUEUES, CHECK and REPLAY ALL | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, the data that a long run reads were replaced, or CLIENT UNBLOCK … ERROR. Ask again |
 //! | `OOM` | PUSH, MPUSH, REPLAY | the server is at `maxmemory` |
 //! | `READONLY` | all that change a queue | this is a replica |
 //! | `NOREPLICAS`, `MISCONF` | all that change a queue | the server refuses writes: too few replicas, or a failed save |

@@ -11,7 +11,8 @@
 //! | `MATCH pattern` | only names that match it, as in KEYS: `*`, `?`, `[a-z]`, `[^a]`, a backslash before what stands for itself |
 //!
 //! It names no key, so like KEYS it shows names to which a user has no access. Of more than 1,000 queues the caller waits
-//! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. A
+//! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. Every
+//! queue that is there from the beginning to the end is in the list, or the call ends with an error. A
 //! replica, and a primary that is still looking for its queues, go through all keys of the database for it. The answer is
 //! written in one step: some 0.15 ms for 1,000 queues.
 //!
@@ -22,8 +23,12 @@
 //!
 //! # Errors
 //!
-//! `UNBLOCKED` where the server gave the walk up, since it changed its role, say; `ERR` for more than 1,000 queues in MULTI
-//! or a script. An error changed nothing.
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `UNBLOCKED` | the data of the database were replaced before the list was whole (FLUSHALL, FLUSHDB, SWAPDB, DEBUG RELOAD, a full sync of a replica, slots that move in one step), the server became a replica, or `dq.enabled` was set to no. Ask again |
+//! | `ERR` | more than 1,000 queues in MULTI or a script, or an option is unknown, given twice or lacks its value |
+//!
+//! An error changed nothing.
 //!
 //! # Examples
 //!

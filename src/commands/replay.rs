@@ -32,7 +32,7 @@
 //! | `DQDELAY` | DELAY, or DELAY and SPREAD together, are over `max-delay` |
 //! | `OOM` | the server is at `maxmemory` |
 //! | `DQDISABLED` | of ALL: `dq.enabled` is no |
-//! | `UNBLOCKED` | of ALL: the count was given up, since the server changed its role, say |
+//! | `UNBLOCKED` | of ALL: the queue's keys were replaced or deleted during the count, or the server became a replica: nothing is replayed. Ask again |
 //! | `ERR` | ALL or IDS is missing, the reason is none of the four, or an option is unknown, given twice or out of its range |
 //!
 //! and [those of every command](README.md#errors). An error changed nothing.

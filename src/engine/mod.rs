@@ -369,6 +369,9 @@ pub fn unload(ctx: &Ctx) -> Result<(), String> {
 
 /// A setting has a new value.
 pub fn setting_changed(ctx: &Ctx, setting: &Setting) {
+    if setting.is(&settings::ENABLED) && !settings::is_enabled() {
+        NODE.give_up_walks(None);
+    }
     if !NODE.is_acting() {
         NODE.stand_down(ctx);
     } else if NODE.stands_down.get() {
@@ -408,6 +411,13 @@ pub fn change<T>(
     act: impl FnOnce(&mut Queue) -> Result<T, Fault>,
 ) -> Result<T, String> {
     NODE.change(ctx, name, reach, |queue, _| act(queue)).map(|(outcome, _)| outcome)
+}
+
+/// Removes a whole queue, unless its jobs are leased and `force` is not given; returns how many jobs and letters went.
+pub fn drop_queue(ctx: &Ctx, name: &QueueName, force: bool) -> Result<u64, String> {
+    let gone = change(ctx, name, Reach::ALL, |queue| queue.drop_all(force))?;
+    NODE.give_up_walks_of(ctx.db(), name.as_bytes());
+    Ok(gone)
 }
 
 /// How many clients wait for the queue.

@@ -1,11 +1,11 @@
 //! DQ.QUEUES: the queues of one database, at once or as a walk while the client waits.
 
 use super::index::QueueNumber;
-use super::walks::{self, Walk};
+use super::walks::{self, Ground, Walk};
 use super::NODE;
 use crate::core::glob;
 use crate::core::names::{self, QueueName};
-use crate::queue::{Counts, Fault, Progress, Slice};
+use crate::queue::{Counts, Fault, Progress, Queue, Scene, Slice};
 use crate::redis::{Ctx, KeyspaceScan};
 use std::collections::BTreeSet;
 
@@ -116,15 +116,17 @@ pub fn list(ctx: &Ctx, pattern: &[u8], reply: ReplyRows) -> Result<(), String> {
             queues.reply(ctx);
             Ok(())
         }
-        Progress::More => walks::begin(ctx, Box::new(queues)),
+        Progress::More => walks::begin(ctx, Ground::Database, Box::new(queues)),
     }
 }
 
-/// `None` where there is no such queue any more, or its keys are not a queue's.
+/// `None` if there is no such queue any more, or its keys are not a queue's. A queue of which some keys are on another
+/// node of a cluster already is listed with those that are here.
 fn row(ctx: &Ctx, db: i32, name: Vec<u8>) -> Option<QueueRow> {
     let queue_name = QueueName::parse(&name).ok()?;
     let (number, state) = super::find(db, &queue_name, NODE.now(ctx));
-    let mut queue = NODE.open_to_read(ctx, &state).ok()?;
+    let here = || Queue::look(Scene { cluster: false, ..NODE.scene(ctx, NODE.now_us(ctx)) }, &state);
+    let mut queue = NODE.open_to_read(ctx, &state).or_else(|_| here()).ok()?;
     let waiting = number.map_or(0, |number| NODE.waiters.borrow().count(number));
     let (counts, paused) = queue.exists().then(|| (queue.counts(), queue.is_paused()))?;
     drop(queue);

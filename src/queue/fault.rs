@@ -26,7 +26,7 @@ pub enum Fault {
     Leased { jobs: u64 },
     /// The server's own answer to a write.
     Refused(String),
-    /// This node acts no more, or the queue's keys are others.
+    /// This node stopped acting, or the keys were replaced, before a long walk ended.
     GivenUp,
 }
 
@@ -50,7 +50,9 @@ impl fmt::Display for Fault {
                 write!(f, "ERR {jobs} jobs of the queue are leased; FORCE drops them all the same")
             }
             Fault::Refused(answer) => f.write_str(answer),
-            Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
+            Fault::GivenUp => {
+                f.write_str("UNBLOCKED the data, the role or dq.enabled changed before this was finished: ask again")
+            }
             Fault::CannotWait => {
                 f.write_str("ERR this takes more than one step, and inside MULTI or a script nobody can wait")
             }

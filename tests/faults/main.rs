@@ -16,3 +16,4 @@ mod roles;
 mod slices;
 mod standstill;
 mod unload;
+mod walks;

@@ -136,6 +136,24 @@ fn after_a_restart_at_once() {
 }
 
 #[test]
+fn a_queue_whose_slot_moves_is_listed_with_the_keys_that_are_here() {
+    let (source, target) = crate::cluster::pair();
+    let mut con = source.conn();
+    let mut q = source.queue("mail");
+    q.unwatched();
+    let job = q.push_and_claim("held");
+    q.push("x");
+    let slot = crate::cluster::slot(&source, "mail");
+    crate::cluster::open_slot(&slot, &source, &target);
+    assert_eq!(rows(&mut con, args![]), [(b"mail".to_vec(), vec![1, 0, 1, 0, 0, 0])]);
+    crate::cluster::migrate(&q.key("due"), &source, &target);
+    assert_eq!(rows(&mut con, args![]), [(b"mail".to_vec(), vec![0, 0, 1, 0, 0, 0])]);
+    assert_error(&q.err("ACK", args![&job.receipt]), "TRYAGAIN", &[]);
+    crate::cluster::close_slot(&slot, &source, &target);
+    assert_eq!(rows(&mut con, args![]), []);
+}
+
+#[test]
 fn bad_options() {
     let server = Server::start();
     for words in [vec!["x"], vec!["MATCH", "*", "x"], vec!["-1"], vec![""]] {
