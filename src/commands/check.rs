@@ -80,8 +80,8 @@
 //!
 //! [Keys and the job record](../keys.md), [DQ.STATS](stats.md) `dangling`.
 
-use super::options::queue;
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{queue, unknown_option};
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::CheckWalk;
@@ -137,7 +137,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, bool), ArgError
     let mut repair = Once::default();
     for option in rest {
         if !is(option, "REPAIR") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         repair.set("REPAIR", ())?;
     }

@@ -45,8 +45,8 @@
 //!
 //! [DQ.PURGE](purge.md), [DQ.CANCEL](cancel.md).
 
-use super::options::queue;
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{queue, unknown_option};
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -77,7 +77,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, bool), ArgError
     let mut force = Once::default();
     for option in rest {
         if !is(option, "FORCE") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         force.set("FORCE", ())?;
     }

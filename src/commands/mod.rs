@@ -25,7 +25,7 @@
 //! | `NOPERM` | all | the user may not run the command, or not on this queue |
 //! | `WRONGTYPE` | all | a key under one of the queue's names holds something else. A command looks at the keys that it needs before it changes anything; at all of them where it reads the whole queue, may make a dead letter, or meets the queue for the first time |
 //! | `TRYAGAIN`, `MOVED`, `ASK` | all, in a cluster | the slot of the queue is on the move, or at another node: client libraries know them |
-//! | `ERR` | all | a bad argument; the text names the option and its range |
+//! | `ERR` | all | a bad argument; the text names what is missing, the option and its range, or the options that there are |
 //!
 //! `READONLY` to `ERR` are not repeated on the pages below, but where there is more to say.
 //!

@@ -2,7 +2,8 @@
 //! DQ.QUEUES [MATCH pattern]
 //! ```
 //!
-//! The queues of the selected database on this server, in the order of their names.
+//! The queues of the selected database on this server, in the order of their names. A queue that clients wait for is
+//! listed even if it has no job and no key: a worker that waits for `mial` shows beside `mail`.
 //!
 //! # Options
 //!
@@ -66,7 +67,8 @@
 //!
 //! [DQ.STATS](stats.md).
 
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::unknown_option;
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::engine::{self, QueueRow};
 use crate::redis::{Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 use crate::trampoline;
@@ -103,7 +105,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<&'a [u8], ArgError> {
     let mut pattern = Once::default();
     while let Some(option) = rest.next() {
         if !is(option, "MATCH") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         pattern.set("MATCH", rest.value("MATCH")?)?;
     }

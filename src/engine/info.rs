@@ -15,6 +15,8 @@ pub struct Figures {
     pub purged: Counter,
     /// Pushes that were refused with DQFULL.
     pub refused_full: Counter,
+    /// Commands with receipts for a queue that does not exist.
+    pub unknown_queue: Counter,
 }
 
 /// How often a task was carried out, and how long that took.
@@ -64,6 +66,7 @@ fn write_clock(section: &InfoSection) {
 fn write_timers(section: &InfoSection) {
     let (timers, figures) = (timer_figures(), &NODE.figures);
     section.count("refused_full", figures.refused_full.get());
+    section.count("unknown_queue", figures.unknown_queue.get());
     section.count("leases_lapsed", figures.lapsed.get());
     section.count("stale_purged", figures.purged.get());
     section.count("timer_runs", timers.runs);

@@ -41,7 +41,7 @@ impl fmt::Display for Fault {
             Fault::TooLarge { bytes, max } => {
                 write!(f, "DQSIZE a payload of {bytes} bytes is over the {max} bytes of max-payload")
             }
-            Fault::TooLate { due: Due::In(_), max } => args::too_long("DELAY", *max).fmt(f),
+            Fault::TooLate { due: Due::In(ms), max } => args::too_long("DELAY", *ms, *max).fmt(f),
             Fault::TooLate { due: Due::At(_), max } => args::too_far(*max).fmt(f),
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
