@@ -1,7 +1,7 @@
 //! Every setting of the server and of a queue: name, default, least, most and meaning. CONFIG GET and SET, redis.conf
 //! lines, the arguments of MODULE LOAD and DQ.CONFIG all come through this table.
 
-use crate::core::args::{parse_digits, parse_duration, printable};
+use crate::core::args::{duration_from_to, format_duration, parse_digits, parse_duration, printable};
 use crate::redis::{Ctx, MainThread, SettingText, Text};
 use std::cell::RefCell;
 use std::ffi::CStr;
@@ -109,9 +109,7 @@ impl Setting {
     pub fn expectation(&self) -> String {
         let (least, most) = (self.format(self.least), self.format(self.most));
         match self.kind {
-            Kind::Duration => {
-                format!("a duration from {least} to {most}: a whole number of ms, which ms, s, m, h or d may follow")
-            }
+            Kind::Duration => duration_from_to(self.least, self.most),
             Kind::Count => format!("a whole number from {least} to {most}"),
             Kind::Bytes => format!("a number of bytes from {least} to {most}, which kb or mb may follow"),
             Kind::BytesOrAuto => format!("auto, or a number of bytes from 1 to {most}, which kb or mb may follow"),
@@ -169,7 +167,10 @@ pub fn take_arguments(args: &[&[u8]]) -> Result<(), String> {
         let lower = pair[0].to_ascii_lowercase();
         let name = lower.strip_prefix(b"dq.").unwrap_or(&lower);
         let setting = ALL.iter().find(|setting| setting.name.to_bytes() == name);
-        let setting = setting.ok_or_else(|| format!("there is no setting '{}'", printable(pair[0])))?;
+        let setting = setting.ok_or_else(|| {
+            let names = ALL.map(Setting::short_name).join(", ");
+            format!("there is no setting '{}'; there are {names}", printable(pair[0]))
+        })?;
         let value = pair.get(1).ok_or_else(|| format!("dq.{} needs a value", setting.short_name()))?;
         setting.set_text(value)?;
     }
@@ -189,15 +190,6 @@ fn parse_bytes(text: &[u8]) -> Option<u64> {
         digits => (digits, 1),
     };
     parse_digits(digits)?.checked_mul(unit)
-}
-
-/// The shortest form: `30s` for 30,000 ms.
-fn format_duration(ms: u64) -> String {
-    let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (SECOND, "s")];
-    match units.iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{}{name}", ms / unit),
-        None => format!("{ms}ms"),
-    }
 }
 
 /// What becomes of a job that was ready for `stale-after` while nobody worked on the queue.

@@ -55,7 +55,7 @@
 //! [DQ.CLAIM](claim.md), [DQ.RETRY](retry.md), [DQ.FAIL](fail.md), [DQ.RELEASE](release.md).
 
 use super::options::{queue, receipts};
-use crate::core::args::{is, Cursor};
+use crate::core::args::{is, ArgError, Cursor};
 use crate::engine;
 use crate::queue::Reach;
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -84,8 +84,11 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
         [list @ .., last] if is(last, "EACH") => (list, true),
         list => (list, false),
     };
-    let receipts = receipts(list).map_err(String::from)?;
-    let finished = engine::change(ctx, &name, Reach::FINISH, |queue| Ok(queue.ack(&receipts)))?;
+    let receipts = receipts(list).map_err(|error| {
+        let misplaced = list.iter().any(|arg| is(arg, "EACH"));
+        String::from(if misplaced { ArgError::new("EACH must come after the receipts") } else { error })
+    })?;
+    let finished = engine::settle(ctx, &name, Reach::FINISH, |queue| Ok(queue.ack(&receipts)))?;
     if each {
         ctx.reply_array(finished.len());
         finished.iter().for_each(|done| ctx.reply_integer(i64::from(*done)));

@@ -36,7 +36,7 @@
 //!
 //! | error | what was wrong |
 //! | --- | --- |
-//! | `UNBLOCKED` | the server gave the walk up, since it changed its role, say |
+//! | `UNBLOCKED` | the queue's keys were replaced before the check was whole (FLUSHALL, FLUSHDB, SWAPDB, DEBUG RELOAD, a full sync of a replica, DQ.DROP, RESTORE, RENAME, on a primary also DEL), the server became a replica, or `dq.enabled` was set to no. Ask again |
 //! | `READONLY` | of REPAIR: this is a replica |
 //! | `NOPERM` | of REPAIR: the user may not DQ.PURGE the queue |
 //! | `DQDISABLED` | of REPAIR: `dq.enabled` is no |
@@ -80,8 +80,8 @@
 //!
 //! [Keys and the job record](../keys.md), [DQ.STATS](stats.md) `dangling`.
 
-use super::options::queue;
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{queue, unknown_option};
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::CheckWalk;
@@ -136,7 +136,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, bool), ArgError
     let mut repair = Once::default();
     for option in rest {
         if !is(option, "REPAIR") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         repair.set("REPAIR", ())?;
     }

@@ -96,9 +96,9 @@
 //! [DQ.MCLAIM](mclaim.md) for several queues, [DQ.ACK](ack.md), [DQ.EXTEND](extend.md), [DQ.RETRY](retry.md),
 //! [DQ.RELEASE](release.md), [DQ.FAIL](fail.md).
 
-use super::options::{lease, queue, MAX_LIST};
+use super::options::{lease, queue, unknown_option, MAX_LIST};
 use super::push::LEASE_ARG;
-use crate::core::args::{count, duration, is, unknown_option, ArgError, Cursor, Once};
+use crate::core::args::{count, duration, is, ArgError, Cursor, Once};
 use crate::engine::{self, Claimed, Order, Wanted};
 use crate::queue::Taken;
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -162,7 +162,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let mut options = ClaimOptions::default();
     while let Some(option) = rest.next() {
         if !options.read(option, &mut rest).map_err(String::from)? {
-            return Err(unknown_option(option).into());
+            return Err(unknown_option(&COMMAND, option).into());
         }
     }
     engine::claim(ctx, &[name], options.wanted(&COMMAND, Order::Strict, reply_jobs), options.block())

@@ -78,7 +78,7 @@
 //! [Settings](../settings.md).
 
 use super::options::queue;
-use crate::core::args::{is, missing_value, printable, repeated_option, unknown_option, ArgError, Cursor};
+use crate::core::args::{is, printable, repeated_option, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{Reach, Source};
@@ -164,11 +164,12 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Action), ArgErr
     let name = queue(&mut rest)?;
     let action = rest.value("queue")?;
     let action = if is(action, "GET") {
-        let fields = match rest.next() {
-            None => OF_QUEUES.to_vec(),
-            Some(arg) => vec![field(arg)?],
+        let fields = match rest.rest() {
+            [] => OF_QUEUES.to_vec(),
+            [arg] => vec![field(arg)?],
+            _ => return Err(ArgError::new("GET takes one field, or none for all")),
         };
-        rest.next().map_or(Ok(Action::Get(fields)), |extra| Err(unknown_option(extra)))?
+        Action::Get(fields)
     } else if is(action, "SET") {
         Action::Set(values(&mut rest)?)
     } else if is(action, "RESET") {
@@ -196,7 +197,7 @@ fn values(rest: &mut Cursor) -> Result<Vec<(&'static Setting, u64)>, ArgError> {
         values.push((field, value));
     }
     if values.is_empty() {
-        return Err(missing_value("SET"));
+        return Err(ArgError::new("SET needs a field and its value"));
     }
     Ok(values)
 }
@@ -211,7 +212,7 @@ fn fields(rest: &mut Cursor) -> Result<Vec<&'static Setting>, ArgError> {
         fields.push(field);
     }
     if fields.is_empty() {
-        return Err(missing_value("RESET"));
+        return Err(ArgError::new("RESET needs a field"));
     }
     Ok(fields)
 }

@@ -45,11 +45,10 @@
 //!
 //! [DQ.PURGE](purge.md), [DQ.CANCEL](cancel.md).
 
-use super::options::queue;
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{queue, unknown_option};
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
-use crate::queue::Reach;
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
 pub const COMMAND: Command = Command {
@@ -67,7 +66,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, force) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    let gone = engine::change(ctx, &name, Reach::ALL, |queue| queue.drop_all(force))?;
+    let gone = engine::drop_queue(ctx, &name, force)?;
     ctx.reply_integer(i64::try_from(gone).unwrap_or(i64::MAX));
     Ok(())
 }
@@ -77,7 +76,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, bool), ArgError
     let mut force = Once::default();
     for option in rest {
         if !is(option, "FORCE") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         force.set("FORCE", ())?;
     }

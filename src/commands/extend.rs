@@ -41,7 +41,7 @@
 //! 127.0.0.1:6380> DQ.EXTEND films 5m 8yTJw5BwdH6:1.k3f
 //! 1) (integer) -1
 //! 127.0.0.1:6380> DQ.EXTEND films 13h 8yTJw5BwdH6:1.k3f
-//! (error) ERR ms must be a duration from 1 to 43200000 ms: a whole number, which ms, s, m, h or d may follow
+//! (error) ERR ms must be at most 12h (dq.max-lease), not 13h
 //! ```
 //!
 //! # See also
@@ -76,7 +76,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let name = queue(&mut rest).map_err(String::from)?;
     let ms = rest.value("ms").and_then(|ms| lease("ms", ms)).map_err(String::from)?;
     let receipts = receipts(rest.rest()).map_err(String::from)?;
-    let extended: Vec<bool> = engine::change(ctx, &name, Reach::FINISH, |queue| {
+    let extended: Vec<bool> = engine::settle(ctx, &name, Reach::FINISH, |queue| {
         Ok(receipts.iter().map(|receipt| queue.extend(receipt, ms)).collect())
     })?;
     reply_ms_or_stale(ctx, &extended, ms);

@@ -85,9 +85,9 @@
 //!
 //! [DQ.RETRY](retry.md), [DQ.PEEK](peek.md) `STATE dead`, [DQ.REPLAY](replay.md), [DQ.CANCEL](cancel.md).
 
-use super::options::{queue, receipt, NoteOptions};
+use super::options::{queue, receipt, unknown_option, NoteOptions};
 use super::retry::{ERROR_ARG, STACK_ARG};
-use crate::core::args::{unknown_option, ArgError, Cursor};
+use crate::core::args::{ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
@@ -109,7 +109,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, receipt, note) = parse(Cursor::new(args.bytes())).map_err(String::from)?;
-    engine::change(ctx, &name, Reach::ALL, |queue| queue.fail(&receipt, note))?;
+    engine::settle(ctx, &name, Reach::ALL, |queue| queue.fail(&receipt, note))?;
     ctx.reply_ok();
     Ok(())
 }
@@ -120,7 +120,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Receipt, FailNo
     let mut note = NoteOptions::default();
     while let Some(option) = rest.next() {
         if !note.read(option, &mut rest)? {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
     Ok((name, receipt, note.note()))

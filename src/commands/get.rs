@@ -73,7 +73,7 @@
 //! [DQ.PEEK](peek.md) for many, [DQ.STATS](stats.md).
 
 use super::options::queue;
-use crate::core::args::{unknown_option, ArgError, Cursor};
+use crate::core::args::{ArgError, Cursor};
 use crate::core::ids;
 use crate::core::life;
 use crate::core::names::QueueName;
@@ -137,7 +137,7 @@ pub fn reply_job(ctx: &Ctx, id: &[u8], place: Place, job: &Job, rules: &Rules) {
 fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, &'a [u8]), ArgError> {
     let name = queue(&mut rest)?;
     let id = rest.value("id")?;
-    rest.next().map_or(Ok((name, id)), |extra| Err(unknown_option(extra)))
+    Ok((name, id))
 }
 
 fn of_job<'a>(id: &'a [u8], place: Place, job: &Job<'a>, rules: &Rules) -> Vec<(&'static str, Value<'a>)> {

@@ -53,9 +53,9 @@
 //! [DQ.CLAIM](claim.md).
 
 use super::claim::{reply_job, ClaimOptions, BLOCK_ARG, COUNT_ARG, JOB_FIELDS};
-use super::options::{queue, MAX_LIST};
+use super::options::{queue, unknown_option, MAX_LIST};
 use super::push::LEASE_ARG;
-use crate::core::args::{self, is, unknown_option, ArgError, Cursor, Once};
+use crate::core::args::{self, is, printable, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine::{self, Claimed, Order};
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -98,7 +98,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             let value = rest.value("ORDER").and_then(parse_order).map_err(String::from)?;
             order.set("ORDER", value).map_err(String::from)?;
         } else if !options.read(option, &mut rest).map_err(String::from)? {
-            return Err(unknown_option(option).into());
+            return Err(unknown_option(&COMMAND, option).into());
         }
     }
     let wanted = options.wanted(&COMMAND, order.get().unwrap_or_default(), reply_jobs);
@@ -125,7 +125,7 @@ fn parse_order(arg: &[u8]) -> Result<Order, ArgError> {
     } else if is(arg, "rotate") {
         Ok(Order::Rotate)
     } else {
-        Err(ArgError::new("ORDER must be strict or rotate"))
+        Err(ArgError::new(format_args!("ORDER must be strict or rotate, not '{}'", printable(arg))))
     }
 }
 

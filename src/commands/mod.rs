@@ -18,7 +18,7 @@
 //! | `DQSIZE` | PUSH, MPUSH | a payload over `max-payload`, or an MPUSH over 8 MiB |
 //! | `DQFULL` | PUSH, MPUSH | the queue would be over `max-length` |
 //! | `DQDISABLED` | CLAIM, MCLAIM, RESCHEDULE ALL, REPLAY ALL, PURGE, CHECK REPAIR | `dq.enabled` is no |
-//! | `UNBLOCKED` | those who wait | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, or CLIENT UNBLOCK … ERROR. Ask again |
+//! | `UNBLOCKED` | CLAIM, MCLAIM, and long runs of QUEUES, CHECK and REPLAY ALL | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, the data that a long run reads were replaced, or CLIENT UNBLOCK … ERROR. Ask again |
 //! | `OOM` | PUSH, MPUSH, REPLAY; PAUSE and CONFIG SET, if the queue would be new | the server is at `maxmemory` |
 //! | `OOM` | CLAIM, MCLAIM, with BLOCK | clients that wait take all of `dq.max-waiting-memory` |
 //! | `READONLY` | all that change a queue | this is a replica |
@@ -26,7 +26,7 @@
 //! | `NOPERM` | all | the user may not run the command, or not on this queue |
 //! | `WRONGTYPE` | all | a key under one of the queue's names holds something else. A command looks at the keys that it needs before it changes anything; at all of them where it reads the whole queue, may make a dead letter, or meets the queue for the first time |
 //! | `TRYAGAIN`, `MOVED`, `ASK` | all, in a cluster | the slot of the queue is on the move, or at another node: client libraries know them |
-//! | `ERR` | all | a bad argument; the text names the option and its range |
+//! | `ERR` | all | a bad argument; the text names what is missing, the option and its range, or the options that there are |
 //!
 //! `READONLY` to `ERR` are not repeated on the pages below, but where there is more to say.
 //!

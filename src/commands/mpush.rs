@@ -49,7 +49,7 @@
 //! 1) (nil)
 //! 2) "bill-9"
 //! 127.0.0.1:6380> DQ.MPUSH bills JOBS bill-10 1h 'october' bill-11 8d 'november'
-//! (error) DQDELAY DELAY must be a duration from 0 to 604800000 ms: a whole number, which ms, s, m, h or d may follow
+//! (error) DQDELAY DELAY must be at most 7d (max-delay), not 8d
 //! 127.0.0.1:6380> DQ.GET bills bill-10
 //! (nil)
 //! ```
@@ -58,9 +58,9 @@
 //!
 //! [DQ.PUSH](push.md).
 
-use super::options::{caller_id, delay_of_job, queue, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
+use super::options::{caller_id, delay_of_job, queue, unknown_option, JobOptions, MAX_PUSH, MAX_PUSH_BYTES};
 use super::push::{push_all, reply_pushed, BACKOFF_ARG, DUE_ARG, LEASE_ARG, RETRIES_ARG};
-use crate::core::args::{is, missing_value, unknown_option, ArgError, Cursor};
+use crate::core::args::{is, missing, missing_value, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::queue::NewJob;
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
@@ -69,7 +69,7 @@ pub const COMMAND: Command = Command {
     name: c"dq.mpush",
     summary: c"Puts many jobs into a queue, all or none.",
     complexity: c"O(M log N) for M jobs into a queue of N.",
-    arity: -4,
+    arity: -2,
     access: Access::WriteMore,
     fast: false,
     waits: false,
@@ -130,10 +130,10 @@ fn parse(ctx: &Ctx, name: &QueueName, args: &Args, mut rest: Cursor) -> Result<(
             return Ok((options, jobs));
         }
         if !options.read(ctx, name, option, &mut rest)? {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
-    Err(ArgError::new("PAYLOADS or JOBS is missing"))
+    Err(missing("PAYLOADS or JOBS"))
 }
 
 fn payloads(args: &Args, first: usize, options: &JobOptions) -> Result<Vec<NewJob>, ArgError> {

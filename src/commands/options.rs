@@ -6,7 +6,7 @@ use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
 use crate::queue::{Due, JobState, NewJob, Taking};
-use crate::redis::{Ctx, Text};
+use crate::redis::{Command, Ctx, Text};
 use crate::settings::{self, DAY, MAX_DELAY};
 use std::collections::HashSet;
 
@@ -27,11 +27,15 @@ pub fn queue<'a>(args: &mut Cursor<'_, 'a>) -> Result<QueueName<'a>, ArgError> {
     Ok(QueueName::parse(args.value("queue")?)?)
 }
 
-/// The queue of a command that takes nothing else.
+/// The queue of a command that takes nothing else, as its arity says.
 pub fn only_queue<'a>(list: &[&'a [u8]]) -> Result<QueueName<'a>, ArgError> {
-    let mut rest = Cursor::new(list);
-    let name = queue(&mut rest)?;
-    rest.next().map_or(Ok(name), |extra| Err(args::unknown_option(extra)))
+    queue(&mut Cursor::new(list))
+}
+
+/// Returns the error for an argument that is no option of the command. It names those that are, by the documentation.
+pub fn unknown_option(command: &Command, arg: &[u8]) -> ArgError {
+    let name = command.name.to_string_lossy().to_uppercase();
+    args::unknown_option(arg, &name, &command.options())
 }
 
 pub fn receipt(arg: &[u8]) -> Result<Receipt, ArgError> {
@@ -56,7 +60,7 @@ pub fn ids(list: &[&[u8]]) -> Result<Vec<Text>, ArgError> {
 }
 
 pub fn lease(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
-    args::duration(option, arg, 1, settings::MAX_LEASE.get())
+    args::lease(option, arg, settings::MAX_LEASE.get())
 }
 
 /// The longest delay that the queue takes, in ms.

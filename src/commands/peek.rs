@@ -78,8 +78,8 @@
 
 use super::claim::COUNT_ARG;
 use super::get::reply_job;
-use super::options::{queue, state, MAX_LIST};
-use crate::core::args::{count, is, printable, unknown_option, ArgError, Cursor, Once};
+use super::options::{queue, state, unknown_option, MAX_LIST};
+use crate::core::args::{count, is, printable, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::JobState;
@@ -155,7 +155,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<Request<'a>, ArgError> {
         } else if is(option, "AFTER") {
             after.set("AFTER", rest.value("AFTER")?)?;
         } else {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
     let after = after.get().map_or(Ok(Position::start()), position)?;

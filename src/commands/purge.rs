@@ -39,15 +39,17 @@
 //! (integer) 2
 //! 127.0.0.1:6380> DQ.PURGE bills STATE all
 //! (error) ERR STATE must be ready, delayed, leased or dead, not 'all'
+//! 127.0.0.1:6380> DQ.PURGE bills dead
+//! (error) ERR STATE is missing before 'dead'
 //! ```
 //!
 //! # See also
 //!
 //! [DQ.CANCEL](cancel.md) by ids, [DQ.DROP](drop.md) for the whole queue.
 
-use super::options::{queue, state};
+use super::options::{queue, state, unknown_option};
 use super::peek::STATES;
-use crate::core::args::{is, unknown_option, ArgError, Cursor};
+use crate::core::args::{is, missing, missing_before, missing_value, ArgError, Cursor};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::JobState;
@@ -57,7 +59,7 @@ pub const COMMAND: Command = Command {
     name: c"dq.purge",
     summary: c"Takes all jobs of one state or several out for good.",
     complexity: c"O(N log N) for N jobs, in slices.",
-    arity: -4,
+    arity: -2,
     access: Access::Write,
     fast: false,
     waits: false,
@@ -75,9 +77,10 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
 
 fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Vec<JobState>), ArgError> {
     let name = queue(&mut rest)?;
-    let option = rest.value("STATE")?;
+    let option = rest.next().ok_or_else(|| missing("STATE"))?;
     if !is(option, "STATE") {
-        return Err(unknown_option(option));
+        let is_state = state(option).is_ok();
+        return Err(if is_state { missing_before("STATE", option) } else { unknown_option(&COMMAND, option) });
     }
     let mut states = Vec::new();
     for arg in rest {
@@ -88,7 +91,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Vec<JobState>),
         states.push(state);
     }
     if states.is_empty() {
-        return Err(ArgError::new("STATE needs a value"));
+        return Err(missing_value("STATE"));
     }
     Ok((name, states))
 }

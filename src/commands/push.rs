@@ -68,19 +68,21 @@
 //!
 //! ```console
 //! 127.0.0.1:6380> DQ.PUSH bills 'april' DELAY 8d
-//! (error) DQDELAY DELAY must be a duration from 0 to 604800000 ms: a whole number, which ms, s, m, h or d may follow
+//! (error) DQDELAY DELAY must be at most 7d (max-delay), not 8d
 //! 127.0.0.1:6380> DQ.PUSH bills 'april' AT 1790000000
 //! (error) ERR AT must be Unix time in ms, at least 100000000000: this one looks like seconds
 //! 127.0.0.1:6380> DQ.PUSH bills 'april' KEEP 1h
 //! (error) ERR KEEP needs ID
+//! 127.0.0.1:6380> DQ.PUSH bills 'april' IN 1h
+//! (error) ERR unknown option 'IN'; DQ.PUSH takes ID, KEEP, NX, REPLACE, DELAY, AT, RETRIES, LEASE, BACKOFF
 //! ```
 //!
 //! # See also
 //!
 //! [DQ.MPUSH](mpush.md) for many jobs at once, [DQ.CLAIM](claim.md), [DQ.RESCHEDULE](reschedule.md), [DQ.CANCEL](cancel.md).
 
-use super::options::{caller_id, queue, JobOptions};
-use crate::core::args::{is, unknown_option, Cursor, Once};
+use super::options::{caller_id, queue, unknown_option, JobOptions};
+use crate::core::args::{is, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{NewJob, Pushed, Reach, Taking};
@@ -146,7 +148,7 @@ fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
             caller_id(rest.value("ID").map_err(String::from)?).map_err(String::from)?;
             id.set("ID", place).map_err(String::from)?;
         } else if !options.read(ctx, &name, option, &mut rest).map_err(String::from)? {
-            return Err(unknown_option(option).into());
+            return Err(unknown_option(&COMMAND, option).into());
         }
     }
     if !id.is_set() {

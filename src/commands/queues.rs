@@ -2,7 +2,8 @@
 //! DQ.QUEUES [MATCH pattern]
 //! ```
 //!
-//! The queues of the selected database on this server, in the order of their names.
+//! The queues of the selected database on this server, in the order of their names. A queue that clients wait for is
+//! listed even if it has no job and no key: a worker that waits for `mial` shows beside `mail`.
 //!
 //! # Options
 //!
@@ -11,7 +12,8 @@
 //! | `MATCH pattern` | only names that match it, as in KEYS: `*`, `?`, `[a-z]`, `[^a]`, a backslash before what stands for itself |
 //!
 //! It names no key, so like KEYS it shows names to which a user has no access. Of more than 1,000 queues the caller waits
-//! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. A
+//! while they are looked at in slices and the server serves others; such a call is refused in MULTI and in scripts. Every
+//! queue that is there from the beginning to the end is in the list, or the call ends with an error. A
 //! replica, and a primary that is still looking for its queues, go through all keys of the database for it. The answer is
 //! written in one step: some 0.15 ms for 1,000 queues.
 //!
@@ -22,8 +24,12 @@
 //!
 //! # Errors
 //!
-//! `UNBLOCKED` where the server gave the walk up, since it changed its role, say; `ERR` for more than 1,000 queues in MULTI
-//! or a script. An error changed nothing.
+//! | error | what was wrong |
+//! | --- | --- |
+//! | `UNBLOCKED` | the data of the database were replaced before the list was whole (FLUSHALL, FLUSHDB, SWAPDB, DEBUG RELOAD, a full sync of a replica, slots that move in one step), the server became a replica, or `dq.enabled` was set to no. Ask again |
+//! | `ERR` | more than 1,000 queues in MULTI or a script, or an option is unknown, given twice or lacks its value |
+//!
+//! An error changed nothing.
 //!
 //! # Examples
 //!
@@ -61,7 +67,8 @@
 //!
 //! [DQ.STATS](stats.md).
 
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::unknown_option;
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::engine::{self, QueueRow};
 use crate::redis::{handler, Access, Arg, ArgKind, Args, Command, Ctx, KeyPlace, Reply};
 
@@ -97,7 +104,7 @@ fn parse<'a>(mut rest: Cursor<'_, 'a>) -> Result<&'a [u8], ArgError> {
     let mut pattern = Once::default();
     while let Some(option) = rest.next() {
         if !is(option, "MATCH") {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
         pattern.set("MATCH", rest.value("MATCH")?)?;
     }

@@ -51,6 +51,8 @@
 //! 127.0.0.1:6380> DQ.RELEASE calls DELAY 10s RECEIPTS 8yTJwO4jWAy:1.k3f 8yTJwO4jWAz:1.k3f
 //! 1) (integer) -1
 //! 2) (integer) 10000
+//! 127.0.0.1:6380> DQ.RELEASE calls 8yTJwO4jWAy:1.k3f
+//! (error) ERR RECEIPTS is missing before '8yTJwO4jWAy:1.k3f'
 //! ```
 //!
 //! # See also
@@ -58,8 +60,8 @@
 //! [DQ.RETRY](retry.md), [DQ.CLAIM](claim.md).
 
 use super::extend::reply_ms_or_stale;
-use super::options::{delay, queue, receipts};
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{delay, queue, receipt, receipts, unknown_option};
+use crate::core::args::{is, missing, missing_before, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
@@ -70,7 +72,7 @@ pub const COMMAND: Command = Command {
     name: c"dq.release",
     summary: c"Gives claimed jobs back without counting a failure.",
     complexity: c"O(M log N) for M receipts in a queue of N.",
-    arity: -4,
+    arity: -2,
     access: Access::Write,
     fast: true,
     waits: false,
@@ -85,7 +87,7 @@ pub const COMMAND: Command = Command {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let (name, wait, receipts) = parse(ctx, Cursor::new(args.bytes())).map_err(String::from)?;
-    let released: Vec<bool> = engine::change(ctx, &name, Reach::FINISH, |queue| {
+    let released: Vec<bool> = engine::settle(ctx, &name, Reach::FINISH, |queue| {
         Ok(receipts.iter().map(|receipt| queue.release(receipt, wait)).collect())
     })?;
     reply_ms_or_stale(ctx, &released, wait);
@@ -100,9 +102,10 @@ fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, u64,
             return Ok((name, wait.get().unwrap_or(0), receipts(rest.rest())?));
         }
         if !is(option, "DELAY") {
-            return Err(unknown_option(option));
+            let is_receipt = receipt(option).is_ok();
+            return Err(if is_receipt { missing_before("RECEIPTS", option) } else { unknown_option(&COMMAND, option) });
         }
         wait.set("DELAY", delay(ctx, &name, "DELAY", rest.value("DELAY")?)?)?;
     }
-    Err(ArgError::new("RECEIPTS is missing"))
+    Err(missing("RECEIPTS"))
 }

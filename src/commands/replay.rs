@@ -32,7 +32,7 @@
 //! | `DQDELAY` | DELAY, or DELAY and SPREAD together, are over `max-delay` |
 //! | `OOM` | the server is at `maxmemory` |
 //! | `DQDISABLED` | of ALL: `dq.enabled` is no |
-//! | `UNBLOCKED` | of ALL: the count was given up, since the server changed its role, say |
+//! | `UNBLOCKED` | of ALL: the queue's keys were replaced or deleted during the count, or the server became a replica: nothing is replayed. Ask again |
 //! | `ERR` | ALL or IDS is missing, the reason is none of the four, or an option is unknown, given twice or out of its range |
 //!
 //! and [those of every command](README.md#errors). An error changed nothing.
@@ -51,6 +51,8 @@
 //!    6) (integer) 300
 //! 127.0.0.1:6380> DQ.FAIL mail 8yTK19sYu2q:1.k3f ERROR 'no such address'
 //! OK
+//! 127.0.0.1:6380> DQ.REPLAY mail
+//! (error) ERR ALL or IDS is missing
 //! 127.0.0.1:6380> DQ.REPLAY mail REASON stale ALL
 //! (integer) 0
 //! 127.0.0.1:6380> DQ.REPLAY mail REASON failed DELAY 1m IDS 8yTK19sYu2q
@@ -122,9 +124,9 @@
 //! [DQ.FAIL](fail.md), [DQ.PEEK](peek.md) `STATE dead`, [DQ.CANCEL](cancel.md).
 
 use super::claim::COUNT_ARG;
-use super::options::{max_delay, queue};
+use super::options::{max_delay, queue, unknown_option};
 use super::reschedule::{Which, WHICH_ARG};
-use crate::core::args::{count, delay, is, printable, unknown_option, ArgError, Cursor, Once};
+use crate::core::args::{count, delay, is, missing, printable, too_long_together, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::core::record::Reason;
 use crate::engine;
@@ -135,7 +137,7 @@ pub const COMMAND: Command = Command {
     name: c"dq.replay",
     summary: c"Makes dead letters jobs again.",
     complexity: c"O(N log N) for N letters, in slices.",
-    arity: -3,
+    arity: -2,
     access: Access::WriteMore,
     fast: false,
     waits: true,
@@ -186,14 +188,14 @@ fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Repl
         } else if let Some(named) = Which::read(option, &mut rest)? {
             which.set("ALL or IDS", named)?;
         } else {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
-    let which = which.get().ok_or_else(|| ArgError::new("ALL or IDS is missing"))?;
+    let which = which.get().ok_or_else(|| missing("ALL or IDS"))?;
     let (delay, spread) = (wait.get().unwrap_or(0), spread.get().unwrap_or(0));
-    if delay.saturating_add(spread) > max {
-        let text = format_args!("DELAY and SPREAD together must be at most {max} ms (max-delay)");
-        return Err(ArgError::with_code("DQDELAY", text));
+    let last = delay.saturating_add(spread);
+    if last > max {
+        return Err(too_long_together(last, max));
     }
     Ok((name, Replay { reason: reason.get(), count: most.get().unwrap_or(u64::MAX), delay, spread }, which))
 }

@@ -40,15 +40,15 @@
 //! 127.0.0.1:6380> DQ.RESCHEDULE bills DELAY 0 ALL
 //! (integer) 1
 //! 127.0.0.1:6380> DQ.RESCHEDULE bills ALL
-//! (error) ERR wrong number of arguments for 'dq.reschedule' command
+//! (error) ERR DELAY or AT is missing
 //! ```
 //!
 //! # See also
 //!
 //! [DQ.PUSH](push.md) `REPLACE`, [DQ.REPLAY](replay.md) for dead letters.
 
-use super::options::{delay, due_at, ids, queue};
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{delay, due_at, ids, queue, unknown_option};
+use crate::core::args::{is, missing, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::engine;
 use crate::queue::{Due, Reach};
@@ -58,7 +58,7 @@ pub const COMMAND: Command = Command {
     name: c"dq.reschedule",
     summary: c"Gives ready and delayed jobs another due time.",
     complexity: c"O(M log N) for M jobs of a queue of N, in slices.",
-    arity: -5,
+    arity: -2,
     access: Access::Write,
     fast: false,
     waits: false,
@@ -125,10 +125,10 @@ fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<(QueueName<'a>, Due,
         } else if let Some(named) = Which::read(option, &mut rest)? {
             which.set("ALL or IDS", named)?;
         } else {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
-    let due = due.get().ok_or_else(|| ArgError::new("DELAY or AT is missing"))?;
-    let which = which.get().ok_or_else(|| ArgError::new("ALL or IDS is missing"))?;
+    let due = due.get().ok_or_else(|| missing("DELAY or AT"))?;
+    let which = which.get().ok_or_else(|| missing("ALL or IDS"))?;
     Ok((name, due, which))
 }

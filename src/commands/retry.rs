@@ -66,8 +66,8 @@
 //!
 //! [DQ.FAIL](fail.md) for what can never go well, [DQ.RELEASE](release.md) for what is no failure, [DQ.REPLAY](replay.md).
 
-use super::options::{delay, queue, receipt, NoteOptions};
-use crate::core::args::{is, unknown_option, ArgError, Cursor, Once};
+use super::options::{delay, queue, receipt, unknown_option, NoteOptions};
+use crate::core::args::{is, ArgError, Cursor, Once};
 use crate::core::names::QueueName;
 use crate::core::receipt::Receipt;
 use crate::engine;
@@ -106,7 +106,7 @@ struct Failure<'a> {
 
 fn run(ctx: &Ctx, args: &Args) -> Result<(), String> {
     let failure = parse(ctx, Cursor::new(args.bytes())).map_err(String::from)?;
-    let retried = engine::change(ctx, &failure.queue, Reach::ALL, |queue| {
+    let retried = engine::settle(ctx, &failure.queue, Reach::ALL, |queue| {
         queue.retry(&failure.receipt, failure.delay, failure.note, random())
     })?;
     match retried {
@@ -124,7 +124,7 @@ fn parse<'a>(ctx: &Ctx, mut rest: Cursor<'_, 'a>) -> Result<Failure<'a>, ArgErro
         if is(option, "DELAY") {
             wait.set("DELAY", delay(ctx, &queue, "DELAY", rest.value("DELAY")?)?)?;
         } else if !note.read(option, &mut rest)? {
-            return Err(unknown_option(option));
+            return Err(unknown_option(&COMMAND, option));
         }
     }
     Ok(Failure { queue, receipt, delay: wait.get(), note: note.note() })

@@ -160,31 +160,58 @@ pub fn parse_int(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The value of `option` as a duration from `least` to `most` ms.
+/// Reads the value of `option` as a duration from `least` to `most` ms.
 pub fn duration(option: &str, arg: &[u8], least: u64, most: u64) -> Result<u64, ArgError> {
     parse_duration(arg)
         .filter(|ms| (least..=most).contains(ms))
-        .ok_or_else(|| duration_error("ERR", option, least, most))
+        .ok_or_else(|| ArgError::new(format_args!("{option} must be {}", duration_from_to(least, most))))
 }
 
-/// The value of `option` as a delay of at most `most` ms. A longer one is refused with the code
-/// `DQDELAY`.
-pub fn delay(option: &str, arg: &[u8], most: u64) -> Result<u64, ArgError> {
+/// Reads the value of `option` as a lease of 1 to `most` ms.
+pub fn lease(option: &str, arg: &[u8], most: u64) -> Result<u64, ArgError> {
     match parse_duration(arg) {
-        Some(ms) if ms <= most => Ok(ms),
-        Some(_) => Err(too_long(option, most)),
-        None => Err(duration_error("ERR", option, 0, most)),
+        Some(ms) if ms > most => Err(ArgError::new(over(option, ms, most, "dq.max-lease"))),
+        _ => duration(option, arg, 1, most),
     }
 }
 
-/// The error for a delay over `most` ms.
-pub fn too_long(option: &str, most: u64) -> ArgError {
-    duration_error("DQDELAY", option, 0, most)
+/// Reads the value of `option` as a delay of at most `most` ms. A longer one is refused with the
+/// code `DQDELAY`.
+pub fn delay(option: &str, arg: &[u8], most: u64) -> Result<u64, ArgError> {
+    match parse_duration(arg) {
+        Some(ms) if ms > most => Err(too_long(option, ms, most)),
+        _ => duration(option, arg, 0, most),
+    }
 }
 
-/// The error for an AT more than `most` ms ahead.
+/// Returns the error for a delay of `ms`, which is over `most`.
+pub fn too_long(option: &str, ms: u64, most: u64) -> ArgError {
+    ArgError::with_code("DQDELAY", over(option, ms, most, "max-delay"))
+}
+
+/// Returns the error for an AT more than `most` ms ahead.
 pub fn too_far(most: u64) -> ArgError {
-    ArgError::with_code("DQDELAY", format_args!("AT must be at most {most} ms (max-delay) from now"))
+    ArgError::with_code("DQDELAY", format_args!("AT must be at most {} (max-delay) from now", format_duration(most)))
+}
+
+/// Returns the error for a DELAY and a SPREAD that are over `most` ms together.
+pub fn too_long_together(ms: u64, most: u64) -> ArgError {
+    too_long("DELAY and SPREAD together", ms, most)
+}
+
+/// What a duration from `least` to `most` ms has to be.
+pub fn duration_from_to(least: u64, most: u64) -> String {
+    let (least, most) = (format_duration(least), format_duration(most));
+    format!("a duration from {least} to {most}: a whole number of ms, which ms, s, m, h or d may follow")
+}
+
+/// The shortest form of a duration: `30s` for 30,000 ms.
+pub fn format_duration(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    match units.iter().find(|(unit, _)| ms >= *unit && ms.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{}{name}", ms / unit),
+        None => format!("{ms}ms"),
+    }
 }
 
 /// The value of `option` as a whole number from `least` to `most`.
@@ -209,9 +236,19 @@ pub fn unix_ms(option: &str, arg: &[u8]) -> Result<u64, ArgError> {
     }
 }
 
-/// The error for an argument that is no option of the command.
-pub fn unknown_option(arg: &[u8]) -> ArgError {
-    ArgError::new(format_args!("unknown option '{}'", printable(arg)))
+/// Returns the error for an argument that is no option of `command`, which takes `options`.
+pub fn unknown_option(arg: &[u8], command: &str, options: &[&str]) -> ArgError {
+    ArgError::new(format_args!("unknown option '{}'; {command} takes {}", printable(arg), options.join(", ")))
+}
+
+/// Returns the error for an option that the command needs and that was not given.
+pub fn missing(option: &str) -> ArgError {
+    ArgError::new(format_args!("{option} is missing"))
+}
+
+/// Returns the error for a value in a place where its option is missing before it.
+pub fn missing_before(option: &str, arg: &[u8]) -> ArgError {
+    ArgError::new(format_args!("{option} is missing before '{}'", printable(arg)))
 }
 
 /// The error for an option given twice.
@@ -241,14 +278,9 @@ pub fn printable(bytes: &[u8]) -> String {
     text
 }
 
-fn duration_error(code: &str, option: &str, least: u64, most: u64) -> ArgError {
-    ArgError::with_code(
-        code,
-        format_args!(
-            "{option} must be a duration from {least} to {most} ms: \
-             a whole number, which ms, s, m, h or d may follow"
-        ),
-    )
+/// A duration of `ms` that is over the `most` of a setting.
+fn over(option: &str, ms: u64, most: u64, setting: &str) -> String {
+    format!("{option} must be at most {} ({setting}), not {}", format_duration(most), format_duration(ms))
 }
 
 /// The ms in a unit, or `None` where there is no such unit.
@@ -363,11 +395,14 @@ mod tests {
     #[test]
     fn ranges_are_kept_and_named() {
         assert_eq!(duration("LEASE", b"1s", 1, 1_000), Ok(1_000));
-        let expected = "ERR LEASE must be a duration from 1 to 1000 ms: \
-                        a whole number, which ms, s, m, h or d may follow";
+        let expected = "ERR LEASE must be a duration from 1ms to 1s: \
+                        a whole number of ms, which ms, s, m, h or d may follow";
         for arg in [&b"0"[..], b"1001", b"2s", b"-5", b"x"] {
             assert_eq!(text(duration("LEASE", arg, 1, 1_000)), expected);
         }
+        assert_eq!(lease("LEASE", b"1s", 1_000), Ok(1_000));
+        assert_eq!(text(lease("LEASE", b"0", 1_000)), expected);
+        assert_eq!(text(lease("LEASE", b"2s", 1_000)), "ERR LEASE must be at most 1s (dq.max-lease), not 2s");
         assert_eq!(count("COUNT", b"1000", 1, 1_000), Ok(1_000));
         for arg in [&b"0"[..], b"1001", b"-1", b"1.5", b""] {
             let expected = "ERR COUNT must be a whole number from 1 to 1000";
@@ -379,10 +414,12 @@ mod tests {
     fn a_delay_that_is_too_long_has_its_own_code() {
         assert_eq!(delay("DELAY", b"7d", 604_800_000), Ok(604_800_000));
         let of = |arg| text(delay("DELAY", arg, 604_800_000));
-        let tail = "DELAY must be a duration from 0 to 604800000 ms: \
-                    a whole number, which ms, s, m, h or d may follow";
-        assert_eq!(of(b"604800001"), format!("DQDELAY {tail}"));
-        assert_eq!(of(b"-1"), format!("ERR {tail}"));
+        assert_eq!(of(b"8d"), "DQDELAY DELAY must be at most 7d (max-delay), not 8d");
+        assert_eq!(of(b"604800001"), "DQDELAY DELAY must be at most 7d (max-delay), not 604800001ms");
+        let expected = "ERR DELAY must be a duration from 0ms to 7d: \
+                        a whole number of ms, which ms, s, m, h or d may follow";
+        assert_eq!(of(b"-1"), expected);
+        assert_eq!(too_far(86_400_000).as_str(), "DQDELAY AT must be at most 1d (max-delay) from now");
     }
 
     #[test]
@@ -397,10 +434,12 @@ mod tests {
 
     #[test]
     fn errors_say_what_is_wrong() {
-        let unknown = |arg| unknown_option(arg).to_string();
-        assert_eq!(unknown(b"XYZ"), "ERR unknown option 'XYZ'");
-        assert_eq!(unknown(b"a b\r\n\\\xff"), r"ERR unknown option 'a\x20b\x0d\x0a\x5c\xff'");
-        assert_eq!(unknown(&[b'x'; 65]), format!("ERR unknown option '{}...'", "x".repeat(64)));
+        let unknown = |arg| unknown_option(arg, "DQ.PEEK", &["STATE", "AFTER"]).to_string();
+        assert_eq!(unknown(b"XYZ"), "ERR unknown option 'XYZ'; DQ.PEEK takes STATE, AFTER");
+        assert!(unknown(b"a b\r\n\\\xff").starts_with(r"ERR unknown option 'a\x20b\x0d\x0a\x5c\xff';"));
+        assert!(unknown(&[b'x'; 65]).starts_with(&format!("ERR unknown option '{}...';", "x".repeat(64))));
+        assert_eq!(missing("RECEIPTS").as_str(), "ERR RECEIPTS is missing");
+        assert_eq!(missing_before("STATE", b"dead").as_str(), "ERR STATE is missing before 'dead'");
         let repeated = repeated_option("DELAY").to_string();
         assert_eq!(repeated, "ERR DELAY may be given only once");
         assert_eq!(missing_value("DELAY").to_string(), "ERR DELAY needs a value");

@@ -48,6 +48,9 @@ impl Alert {
 /// Stands for all queues that this node does not know: a push to a new one can be refused too.
 pub const UNKNOWN: QueueNumber = QueueNumber::MAX;
 
+/// Between two lines of the log for commands that name a queue which does not exist, in ms.
+const LOG_PAUSE_MS: u64 = 60_000;
+
 /// What was told, and what goes on.
 #[derive(Default)]
 pub struct Alerts {
@@ -55,12 +58,23 @@ pub struct Alerts {
     told: Map<(QueueNumber, Alert), u64>,
     /// What began and is not over: the log has one line for each of the two.
     troubles: Map<(QueueNumber, Alert), ()>,
+    /// When a command for a queue that does not exist was logged last, in ms of queue time.
+    unknown_queue_logged: Option<u64>,
 }
 
 impl Alerts {
     /// Whether this one is to be told now.
     pub fn is_new(&mut self, number: QueueNumber, alert: Alert, now: u64) -> bool {
         self.told.insert((number, alert), now / 1000) != Some(now / 1000)
+    }
+
+    /// Whether another command for a queue that does not exist may have a line in the log.
+    pub fn may_log_unknown_queue(&mut self, now: u64) -> bool {
+        let may = self.unknown_queue_logged.is_none_or(|logged| now >= logged.saturating_add(LOG_PAUSE_MS));
+        if may {
+            self.unknown_queue_logged = Some(now);
+        }
+        may
     }
 
     /// Whether the trouble begins now.

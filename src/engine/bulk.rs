@@ -3,7 +3,7 @@
 
 use super::index::{Known, Task};
 use super::turn::Job;
-use super::walks::{self, Walk};
+use super::walks::{self, Ground, Walk};
 use super::{Node, NODE};
 use crate::core::names::QueueName;
 use crate::queue::{Bulk, Fault, Progress, Queue, Reach, Replay, ReplayAll, Replaying, Slice, State};
@@ -38,7 +38,8 @@ pub fn replay_all(ctx: &Ctx, name: &QueueName, replay: Replay, reply: ReplyCount
         Replaying::Uncounted(all) => {
             let state = super::find(ctx.db(), name, super::now(ctx)).state;
             let total = all.total();
-            walks::begin(ctx, Box::new(Count { db: ctx.db(), state, all: Some(all), total, reply }))
+            let count = Count { db: ctx.db(), state, all: Some(all), total, reply };
+            walks::begin(ctx, Ground::Queue(name.as_bytes().to_vec()), Box::new(count))
         }
     }
 }

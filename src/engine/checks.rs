@@ -1,7 +1,7 @@
 //! DQ.CHECK: at once, or as a walk while the client waits; with REPAIR always as a walk, since the server takes the
 //! command for one that reads.
 
-use super::walks::{self, Walk};
+use super::walks::{self, Ground, Walk};
 use super::NODE;
 use crate::core::names::QueueName;
 use crate::queue::{CheckWalk, Fault, Progress, Reach, Slice, State};
@@ -45,7 +45,7 @@ pub fn begin(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String
         return Ok(());
     }
     let state = super::find(ctx.db(), name, super::now(ctx)).state;
-    walks::begin(ctx, Box::new(Check { state, walk, reply }))
+    walks::begin(ctx, Ground::Queue(name.as_bytes().to_vec()), Box::new(Check { state, walk, reply }))
 }
 
 struct Repair {
@@ -58,7 +58,6 @@ struct Repair {
 impl Walk for Repair {
     /// Waits while writes are paused, as any client's write does, and fails where they are refused.
     fn step(&mut self, ctx: &Ctx, slice: &mut Slice) -> Result<Progress, Fault> {
-        may_repair().map_err(Fault::Refused)?;
         if ctx.writes_are_paused() {
             return Ok(Progress::More);
         }
@@ -70,6 +69,10 @@ impl Walk for Repair {
 
     fn reply(&self, ctx: &Ctx) {
         (self.reply)(ctx, &self.walk);
+    }
+
+    fn may_go_on(&self) -> Result<(), Fault> {
+        may_repair().map_err(Fault::Refused)
     }
 }
 
@@ -95,7 +98,7 @@ pub fn begin_repair(ctx: &Ctx, name: &QueueName, as_command: &[&[u8]], reply: Re
     NODE.begin(ctx);
     let state = super::find(ctx.db(), name, super::now(ctx)).state;
     let (name, walk) = (name.as_bytes().to_vec(), CheckWalk::mending());
-    walks::begin(ctx, Box::new(Repair { name, state, walk, reply }))
+    walks::begin(ctx, Ground::Queue(name.clone()), Box::new(Repair { name, state, walk, reply }))
 }
 
 fn may_repair() -> Result<(), String> {

@@ -137,23 +137,28 @@ impl Events for ServerEvents {
         if primary {
             NODE.take_over(ctx);
         } else {
+            NODE.give_up_walks(None);
             NODE.stand_down(ctx);
         }
     }
 
     fn loading_started(ctx: &Ctx) {
         NODE.loading.set(true);
+        NODE.give_up_walks(None);
         NODE.stand_down(ctx);
     }
 
     fn loading_ended(ctx: &Ctx) {
         NODE.loading.set(false);
+        // A replica that loads into a second keyspace serves clients meanwhile.
+        NODE.give_up_walks(None);
         if NODE.primary.get() {
             NODE.begin_anew(ctx);
         }
     }
 
     fn flushed(_: &Ctx, db: Option<i32>) {
+        NODE.give_up_walks(db);
         let numbers = NODE.index.borrow().numbers_in(db);
         for number in numbers {
             if NODE.waiters.borrow().count(number) == 0 {
@@ -166,6 +171,7 @@ impl Events for ServerEvents {
 
     fn swapped(ctx: &Ctx, first: i32, second: i32) {
         for db in [first, second] {
+            NODE.give_up_walks(Some(db));
             let index = NODE.index.borrow();
             let known = index.numbers_in(Some(db)).into_iter().filter_map(|number| index.get(number));
             known.filter_map(Known::state).for_each(|state| state.forget_keys());
@@ -174,6 +180,7 @@ impl Events for ServerEvents {
     }
 
     fn slots_moved(ctx: &Ctx) {
+        NODE.give_up_walks(None);
         NODE.index.borrow().states().for_each(|state| state.forget_what_may_change());
         if NODE.is_acting() {
             NODE.discovery.borrow_mut().scan_all();
@@ -203,6 +210,10 @@ impl Events for ServerEvents {
 
     fn key(ctx: &Ctx, event: KeyEvent, db: i32, key: &[u8]) {
         NODE.index.borrow().named(key).filter_map(Known::state).for_each(|state| state.header_holds.set(false));
+        // On a replica, the key of an index goes each time that the index is empty: then its entries are gone, too.
+        if NODE.has_walks() && (NODE.is_acting() || event == KeyEvent::Came) {
+            NODE.give_up_walks_of(db, names::queue_of(key).map_or(key, |(name, _)| name.as_bytes()));
+        }
         if event == KeyEvent::Came {
             forget_queues_of(key);
         }

@@ -18,6 +18,8 @@ pub struct Figures {
     pub refused_full: Counter,
     /// Claims with BLOCK that were refused because waiting clients take too much memory.
     pub refused_waiting: Counter,
+    /// Commands with receipts for a queue that does not exist.
+    pub unknown_queue: Counter,
 }
 
 /// How often a task was carried out, and how long that took.
@@ -72,6 +74,7 @@ fn write_timers(section: &InfoSection) {
     section.count("cross_slot_refusals", marks_removed().count);
     section.count("refused_full", figures.refused_full.get());
     section.count("refused_waiting", figures.refused_waiting.get());
+    section.count("unknown_queue", figures.unknown_queue.get());
     section.count("leases_lapsed", figures.lapsed.get());
     section.count("stale_purged", figures.purged.get());
     section.count("timer_runs", timers.runs);

@@ -331,6 +331,16 @@ impl Node {
         }
     }
 
+    fn settles_unknown_queue(&self, ctx: &Ctx, name: &QueueName, now: u64) {
+        self.figures.unknown_queue.add(1);
+        if self.alerts.borrow_mut().may_log_unknown_queue(now) {
+            let name = printable(name.as_bytes());
+            let line =
+                format!("dq: a receipt was sent for queue {name}, which does not exist; dq_unknown_queue counts on");
+            ctx.log(Level::Warning, &line);
+        }
+    }
+
     fn alert(&self, ctx: &Ctx, number: index::QueueNumber, state: &State, alert: Alert, now: u64) {
         if self.alerts.borrow_mut().is_new(number, alert, now) {
             alerts::tell(ctx, alert, state);
@@ -374,6 +384,9 @@ pub fn unload(ctx: &Ctx) -> Result<(), String> {
 
 /// A setting has a new value.
 pub fn setting_changed(ctx: &Ctx, setting: &Setting) {
+    if setting.is(&settings::ENABLED) && !settings::is_enabled() {
+        NODE.give_up_walks(None);
+    }
     if !NODE.is_acting() {
         NODE.stand_down(ctx);
     } else if NODE.stands_down.get() {
@@ -413,6 +426,31 @@ pub fn change<T>(
     act: impl FnOnce(&mut Queue) -> Result<T, Fault>,
 ) -> Result<T, String> {
     NODE.change(ctx, name, reach, |queue, _| act(queue)).map(|(outcome, _)| outcome)
+}
+
+/// Removes a whole queue, unless its jobs are leased and `force` is not given; returns how many jobs and letters went.
+pub fn drop_queue(ctx: &Ctx, name: &QueueName, force: bool) -> Result<u64, String> {
+    let gone = change(ctx, name, Reach::ALL, |queue| queue.drop_all(force))?;
+    NODE.give_up_walks_of(ctx.db(), name.as_bytes());
+    Ok(gone)
+}
+
+/// As [`change`], for a command that names claims by their receipts. One that names a queue which does not exist is
+/// counted and now and then logged: its worker settles nothing, most likely since a name is misspelled.
+pub fn settle<T>(
+    ctx: &Ctx,
+    name: &QueueName,
+    reach: Reach,
+    act: impl FnOnce(&mut Queue) -> Result<T, Fault>,
+) -> Result<T, String> {
+    change(ctx, name, reach, |queue| {
+        let before = queue.stale_receipts();
+        let outcome = act(queue);
+        if queue.stale_receipts() > before && !queue.exists() {
+            NODE.settles_unknown_queue(ctx, name, queue.now());
+        }
+        outcome
+    })
 }
 
 /// How many clients wait for the queue.

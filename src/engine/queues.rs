@@ -1,11 +1,11 @@
 //! DQ.QUEUES: the queues of one database, at once or as a walk while the client waits.
 
 use super::index::QueueNumber;
-use super::walks::{self, Walk};
+use super::walks::{self, Ground, Walk};
 use super::{Found, NODE};
 use crate::core::glob;
 use crate::core::names::{self, QueueName};
-use crate::queue::{Counts, Fault, Progress, Slice};
+use crate::queue::{Counts, Fault, Progress, Queue, Scene, Slice};
 use crate::redis::{Ctx, KeyspaceScan};
 use std::collections::BTreeSet;
 
@@ -77,9 +77,9 @@ impl Queues {
 }
 
 impl Source {
-    /// Adds the next few names; `false` where there are no more.
+    /// Adds the next few names; `false` if there are no more.
     fn step(&mut self, ctx: &Ctx, db: i32, slice: &mut Slice, found: &mut Vec<Vec<u8>>) -> bool {
-        match self {
+        let more = match self {
             Source::None => false,
             Source::Known(from) => {
                 let index = NODE.index.borrow();
@@ -96,7 +96,13 @@ impl Source {
                 slice.spend(0);
                 found.extend(names::queue_of(key).map(|(name, _)| name.as_bytes().to_vec()));
             }),
+        };
+        match self {
+            // A queue that somebody waits for may have no key.
+            Source::Keys(_) if !more => *self = Source::Known(0),
+            _ => return more,
         }
+        true
     }
 }
 
@@ -116,17 +122,22 @@ pub fn list(ctx: &Ctx, pattern: &[u8], reply: ReplyRows) -> Result<(), String> {
             queues.reply(ctx);
             Ok(())
         }
-        Progress::More => walks::begin(ctx, Box::new(queues)),
+        Progress::More => walks::begin(ctx, Ground::Database, Box::new(queues)),
     }
 }
 
-/// `None` where there is no such queue any more, or its keys are not a queue's.
+/// `None` if there is no such queue any more and nobody waits for it, or its keys are not a queue's. A queue of which
+/// some keys are on another node of a cluster already is listed with those that are here.
 fn row(ctx: &Ctx, db: i32, name: Vec<u8>) -> Option<QueueRow> {
     let queue_name = QueueName::parse(&name).ok()?;
     let Found { number, state, .. } = super::find(db, &queue_name, NODE.now(ctx));
-    let mut queue = NODE.open_to_read(ctx, &state).ok()?;
+    let here = || Queue::look(Scene { cluster: false, ..NODE.scene(ctx, NODE.now_us(ctx)) }, &state);
+    let mut queue = NODE.open_to_read(ctx, &state).or_else(|_| here()).ok()?;
     let waiting = number.map_or(0, |number| NODE.waiters.borrow().count(number));
-    let (counts, paused) = queue.exists().then(|| (queue.counts(), queue.is_paused()))?;
+    if !queue.exists() && waiting == 0 {
+        return None;
+    }
+    let (counts, paused) = (queue.counts(), queue.is_paused());
     drop(queue);
     Some(QueueRow { name, counts, paused, waiting })
 }

@@ -28,7 +28,7 @@ pub enum Fault {
     OutOfMemory,
     /// The server's own answer to a write.
     Refused(String),
-    /// This node acts no more, or the queue's keys are others.
+    /// This node stopped acting, or the keys were replaced, before a long walk ended.
     GivenUp,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Fault {
             Fault::TooLarge { bytes, max } => {
                 write!(f, "DQSIZE a payload of {bytes} bytes is over the {max} bytes of max-payload")
             }
-            Fault::TooLate { due: Due::In(_), max } => args::too_long("DELAY", *max).fmt(f),
+            Fault::TooLate { due: Due::In(ms), max } => args::too_long("DELAY", *ms, *max).fmt(f),
             Fault::TooLate { due: Due::At(_), max } => args::too_far(*max).fmt(f),
             Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
@@ -53,7 +53,9 @@ impl fmt::Display for Fault {
             }
             Fault::OutOfMemory => f.write_str("OOM the queue would be new, and used memory > 'maxmemory'"),
             Fault::Refused(answer) => f.write_str(answer),
-            Fault::GivenUp => f.write_str("UNBLOCKED the queue or the role of this node changed: nothing was done"),
+            Fault::GivenUp => {
+                f.write_str("UNBLOCKED the data, the role or dq.enabled changed before this was finished: ask again")
+            }
             Fault::CannotWait => {
                 f.write_str("ERR this takes more than one step, and inside MULTI or a script nobody can wait")
             }

@@ -15,6 +15,11 @@ pub(super) enum Located {
 }
 
 impl Queue<'_> {
+    /// How many receipts were stale so far.
+    pub fn stale_receipts(&self) -> u64 {
+        self.state.metrics.stale_receipts.get()
+    }
+
     /// `None` where the receipt is stale, which is counted.
     pub(super) fn locate(&mut self, receipt: &Receipt) -> Option<Located> {
         let id = Text::new(&receipt.id);

@@ -124,6 +124,22 @@ impl Command {
         call
     }
 
+    /// The words of all options, in the order of the documentation.
+    pub fn options(&self) -> Vec<&'static str> {
+        fn add(args: &[Arg], words: &mut Vec<&'static str>) {
+            for arg in args {
+                match (arg.token, arg.kind) {
+                    (Some(token), _) => words.push(token.to_str().unwrap_or_default()),
+                    (None, ArgKind::OneOf(args) | ArgKind::Block(args)) => add(args, words),
+                    (None, _) => {}
+                }
+            }
+        }
+        let mut words = Vec::new();
+        add(self.args, &mut words);
+        words
+    }
+
     fn flags(&self) -> CString {
         let access = match self.access {
             Access::Read => "readonly",

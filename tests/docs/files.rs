@@ -15,7 +15,8 @@ const NOT_OURS: [&str; 2] = ["node_modules", "target"];
 
 /// All documents, as paths from the root of the checkout.
 pub fn pages() -> Vec<String> {
-    let mut found: Vec<PathBuf> = ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)).into();
+    let mut found: Vec<PathBuf> =
+        ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name)).into();
     FOLDERS.iter().for_each(|folder| gather(&root().join(folder), &mut found));
     found.retain(|path| path.exists());
     let root = root();

@@ -20,3 +20,4 @@ mod slices;
 mod slow_disk;
 mod standstill;
 mod unload;
+mod walks;

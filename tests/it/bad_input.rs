@@ -233,6 +233,10 @@ fn too_few_arguments() {
         ("PUSH", args![]),
         ("MPUSH", args![]),
         ("MPUSH", args!["PAYLOADS"]),
+        ("MPUSH", args!["NX"]),
+        ("RESCHEDULE", args![]),
+        ("PURGE", args![]),
+        ("REPLAY", args![]),
         ("ACK", args![]),
         ("RETRY", args![]),
         ("RELEASE", args![]),
@@ -254,6 +258,69 @@ fn too_few_arguments() {
         let e = redis::cmd(&format!("DQ.{name}")).query::<redis::Value>(&mut q.con).expect_err("there is no queue");
         assert!(error_text(&e).contains("wrong number of arguments"), "{e}");
     }
+}
+
+#[test]
+fn an_error_names_what_is_missing_or_allowed() {
+    let server = Server::start();
+    server.set("max-delay", "36h");
+    let mut q = server.queue("q");
+    let job = q.push_and_claim("x");
+    let r = &job.receipt;
+    for (name, words, expected) in [
+        ("RELEASE", args![], "ERR RECEIPTS is missing"),
+        ("RELEASE", args!["DELAY", "5s"], "ERR RECEIPTS is missing"),
+        ("RELEASE", args![r], &format!("ERR RECEIPTS is missing before '{r}'")),
+        ("RELEASE", args!["DELAY", "5s", r], &format!("ERR RECEIPTS is missing before '{r}'")),
+        ("PURGE", args![], "ERR STATE is missing"),
+        ("PURGE", args!["dead"], "ERR STATE is missing before 'dead'"),
+        ("PURGE", args!["STATE"], "ERR STATE needs a value"),
+        ("REPLAY", args![], "ERR ALL or IDS is missing"),
+        ("REPLAY", args!["DELAY", "5s"], "ERR ALL or IDS is missing"),
+        ("RESCHEDULE", args![], "ERR DELAY or AT is missing"),
+        ("RESCHEDULE", args!["ALL"], "ERR DELAY or AT is missing"),
+        ("RESCHEDULE", args!["DELAY", "5s"], "ERR ALL or IDS is missing"),
+        ("MPUSH", args![], "ERR PAYLOADS or JOBS is missing"),
+        ("MPUSH", args!["DELAY", "5s"], "ERR PAYLOADS or JOBS is missing"),
+        ("ACK", args!["EACH", r], "ERR EACH must come after the receipts"),
+        ("CONFIG", args!["SET"], "ERR SET needs a field and its value"),
+        ("CONFIG", args!["RESET"], "ERR RESET needs a field"),
+        ("CONFIG", args!["GET", "lease", "max-delay"], "ERR GET takes one field, or none for all"),
+        ("PUSH", args!["x", "DELAY", "2d"], "DQDELAY DELAY must be at most 36h (max-delay), not 2d"),
+        (
+            "MPUSH",
+            args!["DELAY", "129600001", "PAYLOADS", "x"],
+            "DQDELAY DELAY must be at most 36h (max-delay), not 129600001ms",
+        ),
+        ("MPUSH", args!["JOBS", "", "37h", "x"], "DQDELAY DELAY must be at most 36h (max-delay), not 37h"),
+        ("RETRY", args![r, "DELAY", "37h"], "DQDELAY DELAY must be at most 36h (max-delay), not 37h"),
+        ("RELEASE", args!["DELAY", "37h", "RECEIPTS", r], "DQDELAY DELAY must be at most 36h (max-delay), not 37h"),
+        ("RESCHEDULE", args!["DELAY", "37h", "ALL"], "DQDELAY DELAY must be at most 36h (max-delay), not 37h"),
+        ("REPLAY", args!["SPREAD", "37h", "ALL"], "DQDELAY SPREAD must be at most 36h (max-delay), not 37h"),
+        (
+            "REPLAY",
+            args!["DELAY", "30h", "SPREAD", "10h", "ALL"],
+            "DQDELAY DELAY and SPREAD together must be at most 36h (max-delay), not 40h",
+        ),
+        ("PUSH", args!["x", "AT", 4_000_000_000_000_i64], "DQDELAY AT must be at most 36h (max-delay) from now"),
+        (
+            "RESCHEDULE",
+            args!["AT", 4_000_000_000_000_i64, "ALL"],
+            "DQDELAY AT must be at most 36h (max-delay) from now",
+        ),
+        ("CLAIM", args!["LEASE", "13h"], "ERR LEASE must be at most 12h (dq.max-lease), not 13h"),
+        ("EXTEND", args!["13h", r], "ERR ms must be at most 12h (dq.max-lease), not 13h"),
+        (
+            "CLAIM",
+            args!["BLOCK", "25h"],
+            "ERR BLOCK must be a duration from 0ms to 1d: a whole number of ms, which ms, s, m, h or d may follow",
+        ),
+    ] {
+        assert_eq!(q.err(name, words.clone()), expected, "{name} {}", words.len());
+    }
+    let error = server.try_run(&["DQ.MCLAIM", "1", "q", "ORDER", "random"]).expect_err("no such order");
+    assert_eq!(error_text(&error), "ERR ORDER must be strict or rotate, not 'random'");
+    assert_eq!(q.ack(r), 1);
 }
 
 /// Sends a command whose argument number `huge` has `size` bytes; gives the first line of the

@@ -261,9 +261,13 @@ fn who_leaves_in_the_middle_of_a_check_does_no_harm() {
     let mut other = server.queue("q");
     other.unwatched();
     std::thread::scope(|scope| {
-        let looks = scope.spawn(move || (0..5).map(|_| findings(&mut other).len()).sum::<usize>());
+        let look = |other: &mut Queue| match other.call("CHECK", args![]) {
+            Ok(found) => assert_eq!(list(&found), []),
+            Err(error) => assert_error(&error_text(&error), "UNBLOCKED", &[]),
+        };
+        let looks = scope.spawn(move || (0..5).for_each(|_| look(&mut other)));
         server.run(&["FLUSHALL", "ASYNC"]);
-        let _ = looks.join().expect("every check is answered");
+        looks.join().expect("every check is answered");
     });
     assert!(findings(&mut q).is_empty());
     server.assert_alive();

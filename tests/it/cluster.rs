@@ -21,7 +21,7 @@ fn id(server: &Server) -> String {
     text(&server.run(&["CLUSTER", "MYID"]))
 }
 
-fn slot(server: &Server, key: &str) -> String {
+pub fn slot(server: &Server, key: &str) -> String {
     int(&server.run(&["CLUSTER", "KEYSLOT", key])).to_string()
 }
 
@@ -162,7 +162,7 @@ fn a_slot_on_its_way_is_seen_after_a_cross_slot_script() {
 }
 
 /// Two nodes that know each other; all slots are the first one's.
-fn pair() -> (Server, Server) {
+pub fn pair() -> (Server, Server) {
     let (source, target) = (node().start(), node().start());
     own_all(&source);
     source.run(&["CLUSTER", "MEET", "127.0.0.1", &target.port.to_string(), &target.bus_port()]);
@@ -178,13 +178,13 @@ fn pair() -> (Server, Server) {
 }
 
 /// Begins to move a slot.
-fn open_slot(slot: &str, source: &Server, target: &Server) {
+pub fn open_slot(slot: &str, source: &Server, target: &Server) {
     target.run(&["CLUSTER", "SETSLOT", slot, "IMPORTING", &id(source)]);
     source.run(&["CLUSTER", "SETSLOT", slot, "MIGRATING", &id(target)]);
 }
 
 /// Moves one key.
-fn migrate(key: &[u8], source: &Server, target: &Server) {
+pub fn migrate(key: &[u8], source: &Server, target: &Server) {
     let done: String = redis::cmd("MIGRATE")
         .arg("127.0.0.1")
         .arg(target.port)
@@ -202,7 +202,7 @@ fn keys_in(slot: &str, server: &Server) -> Vec<Vec<u8>> {
 }
 
 /// Moves the rest of a slot.
-fn close_slot(slot: &str, source: &Server, target: &Server) {
+pub fn close_slot(slot: &str, source: &Server, target: &Server) {
     for key in keys_in(slot, source) {
         migrate(&key, source, target);
     }

@@ -24,7 +24,7 @@ const COMMANDS: &[Facts] = &[
     ),
     (
         "mpush",
-        &[-4],
+        &[-2],
         &["write", "denyoom"],
         &["readonly"],
         &["DELAY", "AT", "RETRIES", "LEASE", "BACKOFF", "KEEP", "NX", "REPLACE", "PAYLOADS", "JOBS"],
@@ -41,7 +41,7 @@ const COMMANDS: &[Facts] = &[
     ("resume", &[2], &["write"], &["readonly"], &[]),
     ("ack", &[-3], &["write"], &["denyoom", "readonly"], &["EACH"]),
     ("retry", &[-3], &["write"], &["denyoom", "readonly"], &["DELAY", "ERROR", "STACK"]),
-    ("release", &[-4], &["write"], &["denyoom", "readonly"], &["DELAY", "RECEIPTS"]),
+    ("release", &[-2], &["write"], &["denyoom", "readonly"], &["DELAY", "RECEIPTS"]),
     ("fail", &[-3], &["write"], &["denyoom", "readonly"], &["ERROR", "STACK"]),
     ("extend", &[-4], &["write"], &["denyoom", "readonly"], &[]),
     ("stats", &[2], &["readonly"], &["write", "denyoom"], &[]),
@@ -55,11 +55,11 @@ const COMMANDS: &[Facts] = &[
         &["STATE", "READY", "DELAYED", "LEASED", "DEAD", "COUNT", "AFTER"],
     ),
     ("cancel", &[-3], &["write"], &["denyoom", "readonly"], &["STATE", "READY", "DELAYED", "LEASED", "DEAD"]),
-    ("reschedule", &[-5], &["write"], &["denyoom", "readonly"], &["DELAY", "AT", "ALL", "IDS"]),
-    ("purge", &[-4], &["write"], &["denyoom", "readonly"], &["STATE", "READY", "DELAYED", "LEASED", "DEAD"]),
+    ("reschedule", &[-2], &["write"], &["denyoom", "readonly"], &["DELAY", "AT", "ALL", "IDS"]),
+    ("purge", &[-2], &["write"], &["denyoom", "readonly"], &["STATE", "READY", "DELAYED", "LEASED", "DEAD"]),
     (
         "replay",
-        &[-3],
+        &[-2],
         &["write", "denyoom", "blocking"],
         &["readonly"],
         &["REASON", "COUNT", "DELAY", "SPREAD", "ALL", "IDS"],
@@ -240,6 +240,46 @@ fn every_documented_token_is_understood() {
             }
         }
     }
+}
+
+#[test]
+fn an_unknown_option_is_answered_with_those_that_there_are() {
+    let server = Server::start();
+    let mut q = server.queue("q");
+    let receipt = q.push_and_claim("x").receipt;
+    let mut met = BTreeSet::new();
+    for (name, words) in [
+        ("push", args!["q", "x"]),
+        ("mpush", args!["q"]),
+        ("claim", args!["q"]),
+        ("mclaim", args![1, "q"]),
+        ("retry", args!["q", &receipt]),
+        ("release", args!["q"]),
+        ("fail", args!["q", &receipt]),
+        ("check", args!["q"]),
+        ("peek", args!["q"]),
+        ("reschedule", args!["q"]),
+        ("purge", args!["q"]),
+        ("replay", args!["q"]),
+        ("drop", args!["q"]),
+        ("queues", args![]),
+    ] {
+        let mut command = redis::cmd(&format!("DQ.{name}"));
+        let error = error_text(&command.arg(words).arg("nonsense").query::<Value>(&mut q.con).expect_err("no option"));
+        let head = format!("ERR unknown option 'nonsense'; DQ.{} takes ", name.to_uppercase());
+        let options = error.strip_prefix(&head).unwrap_or_else(|| panic!("{head}: {error}"));
+        let (.., tokens) = COMMANDS.iter().find(|(of, ..)| *of == name).expect("it is documented");
+        let known: BTreeSet<&str> = tokens.iter().copied().filter(|token| !WORDS.contains(token)).collect();
+        assert_eq!(options.split(", ").collect::<BTreeSet<_>>(), known, "{name}");
+        met.insert(name);
+    }
+    // What else has options takes them in one place only, and says there what it must be.
+    let others: Vec<&str> = COMMANDS
+        .iter()
+        .filter(|(name, .., tokens)| !tokens.is_empty() && !met.contains(name))
+        .map(|(name, ..)| *name)
+        .collect();
+    assert_eq!(others, ["ack", "cancel", "config"]);
 }
 
 #[test]

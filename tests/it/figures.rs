@@ -70,7 +70,7 @@ fn info_has_a_section_with_every_figure() {
     let expected =
         "version acting takes_writes aof_loadable queues waiting waiting_bytes waiting_max_bytes jobs_ready \
                     jobs_delayed jobs_leased jobs_dead queues_far queues_behind queues_full clock_offset_ms \
-                    clock_steps clock_held cross_slot_refusals refused_full refused_waiting leases_lapsed \
+                    clock_steps clock_held cross_slot_refusals refused_full refused_waiting unknown_queue leases_lapsed \
                     stale_purged timer_runs timer_us timer_longest_us timer_lease_runs timer_lease_us \
                     timer_purge_runs timer_purge_us timer_bulk_runs timer_bulk_us";
     let expected: Vec<String> = expected.split_whitespace().map(|name| format!("dq_{name}")).collect();
@@ -280,6 +280,41 @@ fn a_queue_that_is_gone_has_no_alarm() {
     wait_figure(&server, "dq_queues_far", 1);
     server.run(&["FLUSHALL"]);
     assert_eq!(figure(&server, "dq_queues_far"), 0);
+}
+
+#[test]
+fn receipts_for_a_queue_that_does_not_exist_are_counted() {
+    let server = Server::start();
+    let mut q = server.queue("mail");
+    let jobs: Vec<Job> = (0..5).map(|n| q.push_and_claim(n)).collect();
+    let mut typo = server.queue("ma%il");
+    let receipts = args![&jobs[0].receipt, &jobs[1].receipt];
+    assert_eq!(int(&typo.ok("ACK", receipts.clone())), 0);
+    for name in ["RETRY", "FAIL"] {
+        assert_error(&typo.err(name, args![&jobs[2].receipt]), "DQSTALE", &[]);
+    }
+    assert_eq!(typo.release(&jobs[3].receipt), -1);
+    assert_eq!(typo.extend(5000, &jobs[4].receipt), -1);
+    assert_eq!(figure(&server, "dq_unknown_queue"), 5, "one a command");
+    assert_eq!(logged(&server, "queue ma%il, which does not exist"), 1, "one line a minute");
+    // With a client that waits for it, it has no key either.
+    let mut waiter = server.queue("mial");
+    let thread = std::thread::spawn(move || waiter.claim_with(args!["BLOCK", 0]));
+    server.queue("mial").wait_stat("waiting", 1);
+    assert_eq!(server.queue("mial").ack(&jobs[0].receipt), 0);
+    assert_eq!(figure(&server, "dq_unknown_queue"), 6);
+    server.queue("mial").push("x");
+    assert_eq!(thread.join().expect("it ends").len(), 1);
+    // Where the queue is, an old receipt is another matter, and so is a queue that is empty.
+    for job in &jobs {
+        assert_eq!(q.ack(&job.receipt), 1);
+        assert_eq!(q.ack(&job.receipt), 0);
+    }
+    assert_error(&q.err("RETRY", args![&jobs[0].receipt]), "DQSTALE", &[]);
+    assert_eq!(figure(&server, "dq_unknown_queue"), 6);
+    ok!(q, "DROP");
+    assert_eq!(q.ack(&jobs[0].receipt), 0);
+    assert_eq!(figure(&server, "dq_unknown_queue"), 7);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn one_bad_job_refuses_all() {
     let e = err!(q, "MPUSH", "JOBS", "x", 0, "a", "", 0, &long[..]);
     assert_error(&e, "DQSIZE", &["1048576"]);
     let e = err!(q, "MPUSH", "JOBS", "x", 0, "a", "", "8d", "b");
-    assert_error(&e, "DQDELAY", &["604800000"]);
+    assert_error(&e, "DQDELAY", &["7d", "max-delay"]);
     for bad in NOT_NUMBERS {
         assert_error(&err!(q, "MPUSH", "JOBS", "x", 0, "a", "", bad, "b"), "ERR", &[]);
     }

@@ -154,13 +154,13 @@ fn a_delay_over_the_limit_is_dqdelay() {
     for delay in ["604800001", "7d1ms", "8d", "169h"] {
         let e = err!(q, "PUSH", "x", "DELAY", delay);
         let code = if delay == "7d1ms" { "ERR" } else { "DQDELAY" };
-        assert_error(&e, code, &["DELAY", "604800000"]);
+        assert_error(&e, code, &["DELAY", "7d"]);
     }
     let at = q.now() + 7 * DAY + 60_000;
     let e = err!(q, "PUSH", "x", "AT", at);
     assert_error(&e, "DQDELAY", &["AT"]);
     server.set("max-delay", "1000");
-    assert_error(&err!(q, "PUSH", "x", "DELAY", 1001), "DQDELAY", &["1000"]);
+    assert_error(&err!(q, "PUSH", "x", "DELAY", 1001), "DQDELAY", &["1s", "max-delay"]);
     ok!(q, "PUSH", "x", "DELAY", 1000);
 }
 
@@ -299,11 +299,11 @@ fn numbers_out_of_range_name_the_option() {
     ok!(q, "PUSH", "x", "RETRIES", 1_000_000);
     ok!(q, "PUSH", "x", "RETRIES", 0);
     assert_error(&err!(q, "PUSH", "x", "LEASE", 0), "ERR", &["LEASE", "1"]);
-    assert_error(&err!(q, "PUSH", "x", "LEASE", "43200001"), "ERR", &["LEASE", "43200000"]);
+    assert_error(&err!(q, "PUSH", "x", "LEASE", "43200001"), "ERR", &["LEASE", "12h"]);
     ok!(q, "PUSH", "x", "LEASE", 1);
     ok!(q, "PUSH", "x", "LEASE", "12h");
     server.set("max-lease", "10s");
-    assert_error(&err!(q, "PUSH", "x", "LEASE", "10001"), "ERR", &["LEASE", "10000"]);
+    assert_error(&err!(q, "PUSH", "x", "LEASE", "10001"), "ERR", &["LEASE", "10s"]);
     assert_error(&err!(q, "PUSH", "x", "BACKOFF", 0, 5), "ERR", &["BACKOFF"]);
     assert_error(&err!(q, "PUSH", "x", "BACKOFF", 6, 5), "ERR", &["BACKOFF"]);
     assert_error(&err!(q, "PUSH", "x", "BACKOFF", "1s", "31d"), "ERR", &["BACKOFF"]);

@@ -136,6 +136,55 @@ fn after_a_restart_at_once() {
 }
 
 #[test]
+fn a_queue_without_keys_that_somebody_waits_for() {
+    let server = Server::start();
+    let mut con = server.conn();
+    server.queue("mail").push("x");
+    server.queue_in(3, "there").push("x");
+    let mut typo = server.queue("mial");
+    let thread = std::thread::spawn(move || typo.claim_with(args!["BLOCK", 0]));
+    let expected = [(b"mail".to_vec(), vec![1, 0, 0, 0, 0, 0]), (b"mial".to_vec(), vec![0, 0, 0, 0, 1, 0])];
+    wait_for("the waiter to be in line", || rows(&mut con, args![]) == expected);
+    assert_eq!(names(&mut con, args!["MATCH", "mi*"]), ["mial"]);
+    // Also while the node looks for its queues: SWAPDB makes it do so, and leaves the client in its line.
+    let (list, _): (Value, Value) = redis::pipe()
+        .atomic()
+        .cmd("SWAPDB")
+        .arg(0)
+        .arg(3)
+        .ignore()
+        .cmd("DQ.QUEUES")
+        .cmd("SWAPDB")
+        .arg(0)
+        .arg(3)
+        .query(&mut con)
+        .expect("all answer");
+    let found: Vec<String> = crate::common::list(&list).iter().map(|row| text(&crate::common::list(row)[0])).collect();
+    assert_eq!(found, ["mial", "there"]);
+    server.queue("mial").push("x");
+    assert_eq!(thread.join().expect("it ends").len(), 1);
+    server.queue("mial").check_clean();
+}
+
+#[test]
+fn a_queue_whose_slot_moves_is_listed_with_the_keys_that_are_here() {
+    let (source, target) = crate::cluster::pair();
+    let mut con = source.conn();
+    let mut q = source.queue("mail");
+    q.unwatched();
+    let job = q.push_and_claim("held");
+    q.push("x");
+    let slot = crate::cluster::slot(&source, "mail");
+    crate::cluster::open_slot(&slot, &source, &target);
+    assert_eq!(rows(&mut con, args![]), [(b"mail".to_vec(), vec![1, 0, 1, 0, 0, 0])]);
+    crate::cluster::migrate(&q.key("due"), &source, &target);
+    assert_eq!(rows(&mut con, args![]), [(b"mail".to_vec(), vec![0, 0, 1, 0, 0, 0])]);
+    assert_error(&q.err("ACK", args![&job.receipt]), "TRYAGAIN", &[]);
+    crate::cluster::close_slot(&slot, &source, &target);
+    assert_eq!(rows(&mut con, args![]), []);
+}
+
+#[test]
 fn bad_options() {
     let server = Server::start();
     for words in [vec!["x"], vec!["MATCH", "*", "x"], vec!["-1"], vec![""]] {
