@@ -9,7 +9,9 @@ a script runs at the same time. Run it again after anything; docs/migration/zset
 
 import os
 
-from mover import DAY_MS, Refused, Source, Stopped, arguments, connect, in_one_step, main, move, pages, parking_key, time_of
+from mover import (
+    DAY_MS, Refused, Source, Stopped, arguments, connect, fields, in_one_step, main, move, pages, parking_key, time_of
+)
 
 UNITS = {"s": 1000, "ms": 1}
 # Scores within 20 years of now are taken for what they look like.
@@ -62,7 +64,7 @@ def back(server, zset, queue, unit):
         after = []
         while True:
             cursor, jobs = server.execute_command("DQ.PEEK", queue, "STATE", state, "COUNT", 50, *after)
-            ids = [dict(zip(job[::2], job[1::2]))[b"id"] for job in jobs]
+            ids = [fields(job)[b"id"] for job in jobs]
             if ids:
                 went, stayed = server.eval(BACK, 2, zset, queue, UNITS[unit], *ids)
                 moved, stay = moved + went, stay + stayed

@@ -311,12 +311,16 @@ class Target:
         rows = server.execute_command("DQ.CONFIG", queue, "GET")
         self.of = {row[0].decode(): row[1].decode() for row in rows}
         self.queue = queue.decode(errors="replace")
-        stats = server.execute_command("DQ.STATS", queue)
-        stats = dict(zip(stats[::2], stats[1::2]))
+        stats = fields(server.execute_command("DQ.STATS", queue))
         self.jobs = stats[b"ready"] + stats[b"delayed"] + stats[b"leased"]
 
     def set(self, field, value):
         return f"DQ.CONFIG {self.queue} SET {field} {value}"
+
+
+def fields(reply):
+    """A map: names and values in turn under RESP2, a dict under RESP3, which redis-py 8 speaks."""
+    return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
 
 
 def in_ms(text):

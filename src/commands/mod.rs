@@ -4,7 +4,8 @@
 //! A setting that a page names without `dq.` is one that a queue can have for itself, by [DQ.CONFIG](config.md); else the
 //! [server's](../settings.md) counts. Options may come in any order after the positional arguments, in any case of letters,
 //! each at most once. A duration is a whole number of ms, or one with `ms`, `s`, `m`, `h` or `d` behind it: `1500`, `30s`.
-//! Payloads and texts are kept byte for byte. Receipts and ids are lists of at most 1,000. `COMMAND DOCS dq.push` and so on
+//! Payloads and texts are kept byte for byte. A reply that is a map is an array of names and values in turn under RESP2,
+//! and a map under RESP3, which redis-py 8 speaks by default. Receipts and ids are lists of at most 1,000. `COMMAND DOCS dq.push` and so on
 //! give the syntax too.
 //!
 //! # Errors

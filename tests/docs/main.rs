@@ -93,6 +93,40 @@ pages! {
     examples_rust: "examples/rust/README.md",
 }
 
+/// A test for each page with Python in it.
+macro_rules! python_pages {
+    ($($name:ident: $path:literal,)*) => {
+        const PYTHON_PAGES: &[&str] = &[$($path),*];
+
+        mod newest_redis_py {
+            $(#[test]
+            fn $name() {
+                crate::page::run_with_newest_redis_py($path);
+            })*
+        }
+    };
+}
+
+python_pages! {
+    readme: "README.md",
+    readme_in_chinese: "README.zh-CN.md",
+    figures: "docs/figures.md",
+    keys: "docs/keys.md",
+    migration_zset: "docs/migration/zset.md",
+    recipes: "docs/recipes.md",
+    testing: "docs/testing.md",
+    troubleshooting: "docs/troubleshooting.md",
+    workers: "docs/workers.md",
+}
+
+#[test]
+fn each_page_with_python_is_run_with_the_newest_redis_py() {
+    let has_python = |page: &&String| blocks::of(&files::text(page)).iter().any(|block| block.kind == "python");
+    let there = files::pages();
+    let found: Vec<&String> = there.iter().filter(has_python).collect();
+    assert_eq!(found, PYTHON_PAGES, "put them into python_pages! of tests/docs/main.rs");
+}
+
 #[test]
 fn each_page_is_run() {
     let there = files::pages();

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `console` | a session of redis-cli on port 6380: what it prints must be what the page shows. An id, a tenure (`k3f`) and a time in ms stand for the real ones; `...` on a line of its own stands for any lines |
 //! | `sh` | run by bash, which ends at the first error, in the page's folder; `$DQ_ROOT` is the checkout |
-//! | `python` | all of a page in one process, in order |
+//! | `python` | all of a page in one process, in order; once with Debian's redis-py, once with the newest |
 //! | `go`, `js`, `rust`, `java` | must compile |
 //! | `conf` | a server must start with these lines |
 //! | `yaml`, `json` | must parse |
@@ -23,7 +23,7 @@ use crate::common::{self, Server};
 use crate::console::Session;
 use crate::python::{Python, Way};
 use crate::same::Names;
-use crate::{blocks, compile, files, tell};
+use crate::{blocks, compile, files, tell, toolchain};
 
 /// What stands in the documents for the module where it is installed.
 const INSTALLED: &str = "/usr/lib/redis/modules/libdq.so";
@@ -36,8 +36,22 @@ const STRICT_CLI: &str = "redis-cli() { command redis-cli -e \"$@\"; }\n";
 
 /// Runs every block of the page. A failure names its line.
 pub fn run(path: &str) {
+    run_with(path, toolchain::PYTHON3, &|_| true);
+}
+
+/// Runs the blocks of a page that has Python in it once more, with the newest redis-py.
+pub fn run_with_newest_redis_py(path: &str) {
+    match toolchain::newest_python() {
+        Ok(python) => run_with(path, &python, &|kind| ["python", "console", "sh", "text"].contains(&kind)),
+        Err(why) if toolchain::is_demanded("python") => panic!("python is demanded: {why}"),
+        Err(why) => tell(&format!("docs: SKIPPED {path} with the newest redis-py: {why}\n")),
+    }
+}
+
+fn run_with(path: &str, python: &str, is_meant: &dyn Fn(&str) -> bool) {
     let text = files::text(path);
     let mut page = Page {
+        interpreter: python,
         path,
         folder: new_dir(),
         server: None,
@@ -46,7 +60,7 @@ pub fn run(path: &str) {
         names: Names::default(),
         printed: None,
     };
-    for block in blocks::of(&text) {
+    for block in blocks::of(&text).into_iter().filter(|block| is_meant(&block.kind)) {
         page.run(&block).unwrap_or_else(|why| panic!("\n{path}:{}: {why}", block.line));
     }
     if let Some(python) = &mut page.python {
@@ -56,6 +70,8 @@ pub fn run(path: &str) {
 
 struct Page<'a> {
     path: &'a str,
+    /// What runs the Python blocks.
+    interpreter: &'a str,
     folder: PathBuf,
     /// Begun by the first block that needs it.
     server: Option<Server>,
@@ -116,8 +132,8 @@ impl Page<'_> {
         };
         let text = self.here(&block.text);
         self.printed = None;
-        let folder = &self.folder;
-        self.python.get_or_insert_with(|| Python::new(folder)).run(self.path, block.line, &text, way)
+        let (interpreter, folder) = (self.interpreter, &self.folder);
+        self.python.get_or_insert_with(|| Python::new(interpreter, folder)).run(self.path, block.line, &text, way)
     }
 
     fn run_shell(&mut self, script: &str) -> Result<(), String> {

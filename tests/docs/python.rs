@@ -1,4 +1,5 @@
-//! The Python blocks of a page: one process runs them in order, with Debian's Python, to which redis-py belongs.
+//! The Python blocks of a page: one process runs them in order, with Debian's Python and its redis-py, or with the newest
+//! redis-py, which speaks RESP3.
 
 use std::io::{BufReader, Write};
 use std::path::Path;
@@ -41,8 +42,8 @@ pub struct Python {
 }
 
 impl Python {
-    pub fn new(folder: &Path) -> Python {
-        let mut command = mortal("/usr/bin/python3");
+    pub fn new(program: &str, folder: &Path) -> Python {
+        let mut command = mortal(program);
         command.args(["-c", DRIVER]).current_dir(folder).env("PYTHONDONTWRITEBYTECODE", "1");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3 starts");
         let orders = child.stdin.take().expect("it was asked for");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::program::Programs;
-use crate::toolchain::{self, copy, run, source, target};
+use crate::toolchain::{self, copy, run, source, target, PYTHON3};
 
 /// Programs, or why there are none here.
 type Made = Result<Programs, String>;
@@ -27,23 +27,13 @@ impl Language {
 pub const PYTHON: Language = Language { name: "python", cancels: false, make: python };
 pub const NEW_PYTHON: Language = Language { name: "python,newest", cancels: false, make: newest_python };
 
-/// Debian's: python3-redis belongs to it.
-const PYTHON3: &str = "/usr/bin/python3";
-
 fn python() -> Made {
     run(Command::new(PYTHON3).args(["-c", "import redis"]))?;
     Ok(python_programs(PYTHON3))
 }
 
-/// The release that PyPI has when it is first installed here.
 fn newest_python() -> Made {
-    let folder = target("python")?;
-    let python = folder.join("bin/python").display().to_string();
-    if run(Command::new(&python).args(["-c", "import redis"])).is_err() {
-        run(Command::new(PYTHON3).args(["-m", "venv", "--clear"]).arg(&folder))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "redis"]))?;
-    }
-    Ok(python_programs(&python))
+    Ok(python_programs(&toolchain::newest_python()?))
 }
 
 fn python_programs(python: &str) -> Programs {

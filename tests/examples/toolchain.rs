@@ -3,6 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// Debian's Python: python3-redis belongs to it.
+pub const PYTHON3: &str = "/usr/bin/python3";
+/// The newest redis-py, and what else the blocks of the documents need. Versions are fixed, so that a run can be repeated.
+const PYTHON_LIBRARIES: [&str; 2] = ["redis==8.1.0", "msgpack==1.2.4"];
+/// The newest client libraries for Node.
+const NODE_LIBRARIES: [&str; 2] = ["ioredis@6.0.0", "redis@6.3.1"];
 
 /// Whether `DQ_TEST_LANGUAGES` names the language: then it must be here.
 pub fn is_demanded(language: &str) -> bool {
@@ -14,6 +22,54 @@ pub fn is_demanded(language: &str) -> bool {
 pub fn node() -> Result<(), String> {
     const NEW_ENOUGH: &str = "process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)";
     run(Command::new("node").args(["-e", NEW_ENOUGH])).map_err(|e| format!("Node 20 or later is needed: {e}"))
+}
+
+/// A Python that has the newest redis-py, installed if it is not here yet.
+pub fn newest_python() -> Result<String, String> {
+    static PYTHON: OnceLock<Result<String, String>> = OnceLock::new();
+    PYTHON
+        .get_or_init(|| {
+            let folder = target("python")?;
+            let python = folder.join("bin/python").display().to_string();
+            install(&folder, &PYTHON_LIBRARIES, || {
+                run(Command::new(PYTHON3).args(["-m", "venv", "--clear"]).arg(&folder))?;
+                let words = ["-m", "pip", "install", "-q", "--disable-pip-version-check"];
+                run(Command::new(&python).args(words).args(PYTHON_LIBRARIES))
+            })?;
+            Ok(python)
+        })
+        .clone()
+}
+
+/// A folder in which programs of Node find ioredis and node-redis, installed if they are not here yet.
+pub fn node_libraries() -> Result<PathBuf, String> {
+    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let make = || {
+        node()?;
+        let folder = target("node-libraries")?;
+        npm_install(&folder, &NODE_LIBRARIES)?;
+        Ok(folder)
+    };
+    FOLDER.get_or_init(make).clone()
+}
+
+/// Installs packages of npm into a folder, unless these are in it.
+pub fn npm_install(folder: &Path, packages: &[&str]) -> Result<(), String> {
+    install(folder, packages, || {
+        fs::write(folder.join("package.json"), "{\"private\": true}").map_err(|e| e.to_string())?;
+        let words = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"];
+        run(Command::new("npm").args(words).args(packages).current_dir(folder))
+    })
+}
+
+/// Calls `fetch` unless it has brought these packages into the folder before.
+fn install(folder: &Path, packages: &[&str], fetch: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let (note, wanted) = (folder.join("installed"), packages.join(" "));
+    if fs::read_to_string(&note).is_ok_and(|text| text == wanted) {
+        return Ok(());
+    }
+    fetch()?;
+    fs::write(note, wanted).map_err(|e| e.to_string())
 }
 
 /// Go without its module proxy: what Debian packages is a GOPATH.

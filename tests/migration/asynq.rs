@@ -90,7 +90,7 @@ fn moves(from: &Server, to: &Server) {
 }
 
 #[test]
-fn tasks_are_moved_with_what_is_left_of_their_retries() {
+pub fn tasks_are_moved_with_what_is_left_of_their_retries() {
     let server = Server::start();
     moves(&server, &server);
     moves(&Server::builder().without_module().start(), &Server::start());
@@ -98,7 +98,7 @@ fn tasks_are_moved_with_what_is_left_of_their_retries() {
 
 /// The line of docs/migration/asynq.md that lets its tasks be tried for as long as asynq tries them.
 #[test]
-fn the_settings_of_the_page_last_as_long_as_asynqs_retries() {
+pub fn the_settings_of_the_page_last_as_long_as_asynqs_retries() {
     let waits = |n: u64| n.pow(4) + 15;
     let asynq: u64 = (0..25).map(waits).sum();
     let dq: u64 = (0..25).map(|n| (15 << n).min(38 * 3600)).sum();

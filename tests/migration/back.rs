@@ -6,7 +6,7 @@ use crate::common::Server;
 use crate::program::move_zset;
 
 #[test]
-fn there_and_back_again() {
+pub fn there_and_back_again() {
     for (unit, score) in [("ms", 1.0), ("s", 1000.0)] {
         let server = Server::start();
         let mut con = server.conn();
@@ -31,7 +31,7 @@ fn there_and_back_again() {
 
 /// Two jobs of one payload would be one member: the second stays.
 #[test]
-fn a_payload_that_is_a_member_already_stays() {
+pub fn a_payload_that_is_a_member_already_stays() {
     let server = Server::start();
     let mut queue = server.queue("mail");
     for payload in ["twice", "twice", "at work"] {

@@ -34,7 +34,7 @@ fn fill(server: &Server, now: i64) {
 }
 
 #[test]
-fn jobs_are_moved_with_what_is_left_of_their_attempts() {
+pub fn jobs_are_moved_with_what_is_left_of_their_attempts() {
     let server = Server::start();
     moves(&server, &server);
     moves(&Server::builder().without_module().start(), &Server::start());
@@ -80,17 +80,13 @@ await queue.close();
 fn bullmq() -> Result<PathBuf, String> {
     toolchain::node()?;
     let folder = toolchain::target("bullmq")?;
-    if !folder.join("node_modules/bullmq").exists() {
-        fs::write(folder.join("package.json"), "{\"private\": true}").map_err(|e| e.to_string())?;
-        let words = ["install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"];
-        toolchain::run(Command::new("npm").args(words).args(["bullmq@6", "ioredis@5"]).current_dir(&folder))?;
-    }
+    toolchain::npm_install(&folder, &["bullmq@6.7.0", "ioredis@5.9.3"])?;
     fs::write(folder.join("producer.mjs"), PRODUCER).map_err(|e| e.to_string())?;
     Ok(folder)
 }
 
 #[test]
-fn what_bullmq_itself_has_written() {
+pub fn what_bullmq_itself_has_written() {
     let folder = match bullmq() {
         Ok(folder) => folder,
         Err(why) if toolchain::is_demanded("node") => panic!("node is demanded: {why}"),

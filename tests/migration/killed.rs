@@ -99,6 +99,8 @@ fn kill_in_the_middle(from: &Server, to: &Server, name: &str) {
         let _: i64 = con.zadd("old", member(i), now - 500 + dice.between(0, 4000) as i64).unwrap();
     }
     std::thread::scope(|scope| {
+        // Also if this panics: the scope waits for its threads.
+        let _over = SetAtEnd(&account.over);
         let drawn = Dice(dice.next());
         scope.spawn(|| poll(from, &account));
         scope.spawn(|| work(to, &account));
@@ -116,7 +118,6 @@ fn kill_in_the_middle(from: &Server, to: &Server, name: &str) {
         while account.done.lock().unwrap().len() < 2 * JOBS as usize && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(20));
         }
-        account.over.store(true, Ordering::Relaxed);
     });
     let done = account.done.into_inner().unwrap();
     let lost: Vec<u64> = (0..2 * JOBS).filter(|i| !done.contains_key(&member(*i))).collect();
@@ -132,14 +133,22 @@ fn kill_in_the_middle(from: &Server, to: &Server, name: &str) {
     to.queue("mail").check_clean();
 }
 
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn on_one_server() {
+pub fn on_one_server() {
     let server = Server::start();
     kill_in_the_middle(&server, &server, "on one server");
 }
 
 #[test]
-fn from_server_to_server() {
+pub fn from_server_to_server() {
     let (old, new) = (Server::builder().without_module().start(), Server::start());
     kill_in_the_middle(&old, &new, "from server to server");
 }

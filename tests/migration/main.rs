@@ -16,6 +16,7 @@ mod back;
 mod bullmq;
 mod killed;
 mod many;
+mod newest_redis_py;
 mod program;
 mod refused;
 mod zset;

@@ -11,7 +11,7 @@ fn jobs() -> usize {
 }
 
 #[test]
-fn memory_and_steps_are_bounded() {
+pub fn memory_and_steps_are_bounded() {
     let server = Server::start();
     let jobs = jobs();
     let now = server.queue("mail").now();

@@ -1,17 +1,27 @@
 //! A program of `examples/migration/` as a process.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::server::mortal;
 use crate::common::Server;
+use crate::toolchain::PYTHON3;
 
-/// Debian's: python3-redis belongs to it.
-const PYTHON3: &str = "/usr/bin/python3";
+thread_local! {
+    /// What runs the programs of the test that this thread runs.
+    static PYTHON: RefCell<String> = RefCell::new(PYTHON3.to_string());
+}
+
+/// Runs a test whose programs are run by this Python.
+pub fn with_python(python: &str, test: fn()) {
+    PYTHON.set(python.to_string());
+    test();
+}
 
 /// The program with what it is told, not yet started.
 pub fn program(name: &str, words: &[&str]) -> Command {
-    let mut command = mortal(PYTHON3);
+    let mut command = mortal(PYTHON.with_borrow(String::clone));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/migration").join(name);
     command.arg(path).args(words).env("PYTHONDONTWRITEBYTECODE", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -44,7 +44,7 @@ impl Case {
 }
 
 #[test]
-fn a_job_beyond_max_delay() {
+pub fn a_job_beyond_max_delay() {
     let case = Case::new();
     let command = "DQ.CONFIG mail SET max-delay 31d";
     case.add("near", case.now + 1000).add("far", case.now + 30 * 86_400_000 - 1000);
@@ -52,7 +52,7 @@ fn a_job_beyond_max_delay() {
 }
 
 #[test]
-fn a_unit_that_is_not_clear() {
+pub fn a_unit_that_is_not_clear() {
     let case = Case::new();
     case.add("ms", case.now + 1000).refuses(&["--unit", "s"], &["is the unit right?"]);
     case.add("s", case.now / 1000).refuses(&[], &["1 look like seconds", "1 like ms"]);
@@ -63,13 +63,13 @@ fn a_unit_that_is_not_clear() {
 }
 
 #[test]
-fn a_job_that_is_never_due() {
+pub fn a_job_that_is_never_due() {
     let case = Case::new();
     case.add("a", case.now + 1000).add("b", "+inf").refuses(&["--unit", "ms"], &["1 jobs have the score inf"]);
 }
 
 #[test]
-fn a_member_over_max_payload() {
+pub fn a_member_over_max_payload() {
     let case = Case::new();
     case.server.run(&["DQ.CONFIG", "mail", "SET", "max-payload", "100"]);
     let command = "DQ.CONFIG mail SET max-payload 101";
@@ -78,7 +78,7 @@ fn a_member_over_max_payload() {
 }
 
 #[test]
-fn a_queue_without_room() {
+pub fn a_queue_without_room() {
     let case = Case::new();
     case.server.run(&["DQ.CONFIG", "mail", "SET", "max-length", "2"]);
     case.server.run(&["DQ.PUSH", "mail", "there already", "DELAY", "1h"]);
@@ -88,7 +88,7 @@ fn a_queue_without_room() {
 }
 
 #[test]
-fn a_queue_that_would_drop_them() {
+pub fn a_queue_that_would_drop_them() {
     let case = Case::new();
     case.server.set("stale-policy", "drop");
     let command = "DQ.CONFIG mail SET stale-policy keep";
@@ -97,7 +97,7 @@ fn a_queue_that_would_drop_them() {
 
 /// What nobody claims becomes a dead letter; that is said, and how to keep it.
 #[test]
-fn the_stale_policy_is_told() {
+pub fn the_stale_policy_is_told() {
     let case = Case::new();
     case.add("a", case.now - 1000);
     let said = move_zset(&case.server, &case.server, &["--dry-run"]).well();
@@ -105,7 +105,7 @@ fn the_stale_policy_is_told() {
 }
 
 #[test]
-fn a_dry_run_moves_nothing() {
+pub fn a_dry_run_moves_nothing() {
     let case = Case::new();
     case.add("a", case.now - 1000).add("b", case.now + 1000);
     let before = case.server.dump();
@@ -116,7 +116,7 @@ fn a_dry_run_moves_nothing() {
 
 /// Where the settings change while it runs, what is not moved stays where it was.
 #[test]
-fn a_push_that_is_refused_in_the_middle_loses_nothing() {
+pub fn a_push_that_is_refused_in_the_middle_loses_nothing() {
     let new = Server::start();
     let old = Server::builder().without_module().start();
     for from in [&new, &old] {

@@ -44,7 +44,7 @@ fn both_ways(test: impl Fn(&Server, &Server)) {
 }
 
 #[test]
-fn members_keep_their_bytes_and_their_times() {
+pub fn members_keep_their_bytes_and_their_times() {
     both_ways(|from, to| {
         let now = now(to);
         let members: Vec<Vec<u8>> = odd_bytes().into_iter().chain((0..300).map(|i| vec![b'm'; i + 1])).collect();
@@ -64,7 +64,7 @@ fn members_keep_their_bytes_and_their_times() {
 }
 
 #[test]
-fn seconds_and_their_fractions() {
+pub fn seconds_and_their_fractions() {
     both_ways(|from, to| {
         let at = now(to) / 1000 + 100;
         add(from, b"whole", at);
@@ -79,7 +79,7 @@ fn seconds_and_their_fractions() {
 /// The jobs of one step are due in one ms, and then come in the order of their ids: from server to server that is theirs,
 /// within one server it is that of the members' digests.
 #[test]
-fn what_is_past_due_comes_at_once_and_in_its_old_order() {
+pub fn what_is_past_due_comes_at_once_and_in_its_old_order() {
     both_ways(|from, to| {
         let now = now(to);
         for i in 0..200 {
@@ -100,7 +100,7 @@ fn what_is_past_due_comes_at_once_and_in_its_old_order() {
 
 /// Scores that are no times mean: at once. The unit has to be said, then.
 #[test]
-fn scores_that_are_no_times() {
+pub fn scores_that_are_no_times() {
     both_ways(|from, to| {
         for (member, score) in [("a", "-inf"), ("b", "-5"), ("c", "0"), ("d", "7")] {
             add(from, member.as_bytes(), score);
@@ -115,7 +115,7 @@ fn scores_that_are_no_times() {
 }
 
 #[test]
-fn names_with_blanks_braces_and_bytes() {
+pub fn names_with_blanks_braces_and_bytes() {
     let server = Server::start();
     let mut con = server.conn();
     let names: [(&[u8], &[u8]); 3] = [(b"{t}:old", b"{t}:mail"), (b"old jobs", b"new jobs"), (b"o\xffd", b"m\xfel")];
@@ -133,7 +133,7 @@ fn names_with_blanks_braces_and_bytes() {
 
 /// As in the old queue: adding a member again gives its job another time.
 #[test]
-fn a_member_that_is_added_again_is_the_same_job() {
+pub fn a_member_that_is_added_again_is_the_same_job() {
     let server = Server::start();
     let now = now(&server);
     add(&server, b"job", now + 100_000);
@@ -148,7 +148,7 @@ fn a_member_that_is_added_again_is_the_same_job() {
 
 /// As in the old queue, where a job at work is no member any more.
 #[test]
-fn a_member_that_is_added_again_while_its_job_is_at_work_is_another_job() {
+pub fn a_member_that_is_added_again_while_its_job_is_at_work_is_another_job() {
     let server = Server::start();
     let mut queue = server.queue("mail");
     add(&server, b"job", now(&server) - 1000);
@@ -167,7 +167,7 @@ fn a_member_that_is_added_again_while_its_job_is_at_work_is_another_job() {
 
 /// The way to cancel a job that was moved.
 #[test]
-fn a_job_is_found_by_the_sha_1_of_its_member() {
+pub fn a_job_is_found_by_the_sha_1_of_its_member() {
     let server = Server::start();
     add(&server, b"hello", now(&server) + 100_000);
     move_zset(&server, &server, &[]).well();
@@ -176,7 +176,7 @@ fn a_job_is_found_by_the_sha_1_of_its_member() {
 
 /// With the queue in one slot and the sorted set in another, no script can reach both.
 #[test]
-fn in_a_cluster() {
+pub fn in_a_cluster() {
     let server = Server::builder().cluster_node().start();
     server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     crate::common::wait_for("the cluster to be up", || {
@@ -194,7 +194,7 @@ fn in_a_cluster() {
 
 /// Producers that cannot be changed at once go on adding to the sorted set.
 #[test]
-fn it_follows_producers_that_go_on() {
+pub fn it_follows_producers_that_go_on() {
     both_ways(|from, to| {
         let mut mover = crate::program::start_move(from, to, &["--unit", "ms", "--follow"]);
         let mut queue = to.queue("mail");
@@ -210,7 +210,7 @@ fn it_follows_producers_that_go_on() {
 
 /// The user of docs/migration/zset.md can do both ways over, and nothing that they do not need.
 #[test]
-fn the_rights_of_the_page_are_enough() {
+pub fn the_rights_of_the_page_are_enough() {
     both_ways(|from, to| {
         let page = include_str!("../../docs/migration/zset.md");
         let line = page.lines().find(|line| line.starts_with("ACL SETUSER mover")).expect("the page has the line");
