@@ -125,7 +125,9 @@ fn a_purge_takes_what_was_there_and_not_what_comes() {
                  for _, id in ipairs({'dead', 'leased', 'ready'}) do \
                      redis.call('DQ.PUSH', KEYS[1], 'x', 'ID', id) \
                      if id ~= 'ready' then \
-                         redis.call('ZADD', KEYS[2], 1, id) \
+                         local soon = redis.call('TIME')[1] * 1000 + 60000 \
+                         local newest = redis.call('ZREVRANGEBYSCORE', KEYS[2], soon, 0, 'LIMIT', 0, 1)[1] \
+                         redis.call('ZADD', KEYS[2], 1, newest) \
                          local job = redis.call('DQ.CLAIM', KEYS[1], 'LEASE', '2h')[1] \
                          assert(job[3] == id) \
                          if id == 'dead' then redis.call('DQ.FAIL', KEYS[1], job[1]) end \
