@@ -299,7 +299,7 @@ impl<'a> Run<'a> {
             ("acked", life.stat("acked"), acked..=acked + unknown("ack")),
             ("retried", life.stat("retried"), retried..=retried + unknown("retry")),
             ("failed", life.stat("failed"), failed..=failed + unknown("fail") + unknown("retry")),
-            ("stale-receipts", life.stat("stale-receipts"), stale..=stale + unknown_acts),
+            ("lease-lost", life.stat("lease-lost"), stale..=stale + unknown_acts),
             ("late acts", life.late(), 0..=late + unknown_acts),
         ];
         let mut text = format!("  {:<32}{:>8}  {}\n", "DQ.STATS since the restart", "figure", "the programs saw");

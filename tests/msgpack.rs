@@ -398,7 +398,7 @@ fn python_reads_letters_of_every_reason() {
     q.claim_and_lapse();
     let job = q.claim_and_lapse();
     let crashed = Record { lapses: 2, claims: 2, late: true, ..record("crashed") };
-    assert_letter(&mut python, &q, &id, "lease-expired", &crashed);
+    assert_letter(&mut python, &q, &id, "lapses-exhausted", &crashed);
     // Its worker is not dead after all, and says why it failed.
     ok!(q, "FAIL", job.receipt, "ERROR", "slow");
     let crashed = Record { late: false, error: text("slow"), ..crashed };
@@ -711,7 +711,7 @@ fn the_module_works_on_leases_that_python_wrote() {
 fn the_module_works_on_letters_that_python_wrote() {
     let server = Server::start();
     let (mut q, mut python) = (queue_of(&server), Python::start(&server));
-    for reason in ["retries-exhausted", "failed", "lease-expired", "stale"] {
+    for reason in ["retries-exhausted", "failed", "lapses-exhausted", "stale"] {
         for (number, example) in examples().into_iter().enumerate() {
             for form in LETTER_FORMS {
                 let id = format!("{reason}-{number}-{form}");
@@ -737,7 +737,7 @@ fn late_receipts_reach_letters_that_python_wrote() {
             let job = q.claim();
             let mut dead = Record { lapses: 1, claims: 1, late: true, ..record("x") };
             dead.birth = Some(birth_of(&mut q, &mut python, &id));
-            python.write_dead(&mut q, &id, &letter("lease-expired", &dead), form);
+            python.write_dead(&mut q, &id, &letter("lapses-exhausted", &dead), form);
             q.raw::<i64>(args!["HDEL", q.key("jobs"), &id]);
             q.raw::<i64>(args!["ZREM", q.key("leased"), &id]);
             assert_whole(&mut q);

@@ -65,7 +65,7 @@ impl State {
 pub enum Reason {
     Failed,
     RetriesExhausted,
-    LeaseExpired,
+    LapsesExhausted,
     Stale,
 }
 
@@ -74,7 +74,7 @@ impl Reason {
         match self {
             Reason::Failed => "failed",
             Reason::RetriesExhausted => "retries-exhausted",
-            Reason::LeaseExpired => "lease-expired",
+            Reason::LapsesExhausted => "lapses-exhausted",
             Reason::Stale => "stale",
         }
     }

@@ -92,7 +92,7 @@ export async function rescheduleAll(queue) {
 }
 
 /** What the server calls the death of a job whose leases lapsed too often. */
-const LAPSES_EXHAUSTED = "lease-expired";
+const LAPSES_EXHAUSTED = "lapses-exhausted";
 
 const REASONS = [
   ["", "any reason"],

@@ -238,7 +238,7 @@ public final class Worker {
                 answer = db.sendCommand(verb, words);
                 stale = answer.equals(0L) || answer.equals(List.of(-1L));
             } catch (JedisException error) {
-                stale = String.valueOf(error.getMessage()).startsWith("DQSTALE");
+                stale = String.valueOf(error.getMessage()).startsWith("DQLOST");
                 if (!stale) {
                     LOG.warning(what + " is not told: " + error.getMessage());
                     // A refusal that lasts for a lease is no failover. Without an answer nobody else has the job either.

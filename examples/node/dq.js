@@ -146,7 +146,7 @@ export class Worker {
         if (!stale) log(verb, job, answer);
         break;
       } catch (error) {
-        stale = error.message.startsWith("DQSTALE");
+        stale = error.message.startsWith("DQLOST");
         if (stale) break;
         log(verb, job, "is not told:", error.message);
         // A refusal that lasts for a lease is no failover. Without an answer nobody else has the job either.

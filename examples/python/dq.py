@@ -142,7 +142,7 @@ class Worker:
                 stale = answer in (0, [-1])
                 break
             except redis.RedisError as error:
-                stale = str(error).startswith("DQSTALE")
+                stale = str(error).startswith("DQLOST")
                 if stale:
                     break
                 self.report(f"{verb} {job} is not told", error, self.db)

@@ -3,7 +3,7 @@
 //! ```
 //!
 //! Finishes the jobs of 1 to 1,000 receipts: they are done, and gone. A stale receipt finishes nothing, which is no error;
-//! DQ.STATS counts it as `stale-receipts`. A receipt whose lease ran out, but whose job nobody has claimed since, still
+//! DQ.STATS counts it as `lease-lost`. A receipt whose lease ran out, but whose job nobody has claimed since, still
 //! finishes it, also if the job became a dead letter by that lapse or as a stale job: [late
 //! receipts](README.md#late-receipts).
 //!

@@ -25,7 +25,7 @@
 //!
 //! | error | what was wrong |
 //! | --- | --- |
-//! | `DQSTALE` | the receipt is of a claim that has ended: the job is done, dead, or somebody else's |
+//! | `DQLOST` | the receipt is of a claim that has ended: the job is done, dead, or somebody else's |
 //! | `ERR` | the text is no receipt, or an option is unknown or given twice |
 //!
 //! and [those of every command](README.md#errors). An error changed nothing.

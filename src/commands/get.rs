@@ -19,7 +19,7 @@
 //! | `retries`, `lease-ms`, `backoff-base-ms`, `backoff-cap-ms` | what rules it: its own value, else the queue's, else the server's |
 //! | `pushed-at` | Unix time in ms; nil where the id does not tell |
 //! | `due-at`, `lease-ends-at` or `died-at` | Unix time in ms, by its state |
-//! | `reason` | of a dead letter: `failed`, `retries-exhausted`, `lease-expired`, `stale` |
+//! | `reason` | of a dead letter: `failed`, `retries-exhausted`, `lapses-exhausted`, `stale` |
 //! | `error`, `stack` | where there are any |
 //!
 //! Times are [queue time](../concepts.md#the-clock), which is that of the server's clock unless somebody set it.

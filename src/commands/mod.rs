@@ -14,7 +14,7 @@
 //!
 //! | error | is answered by | means |
 //! | --- | --- | --- |
-//! | `DQSTALE` | RETRY, FAIL | the receipt is of a claim that has ended |
+//! | `DQLOST` | RETRY, FAIL | the receipt is of a claim that has ended |
 //! | `DQDELAY` | PUSH, MPUSH, RETRY, RELEASE, RESCHEDULE, REPLAY | a delay over `max-delay` |
 //! | `DQSIZE` | PUSH, MPUSH | a payload over `max-payload`, or an MPUSH over 8 MiB |
 //! | `DQFULL` | PUSH, MPUSH | the queue would be over `max-length` |
@@ -36,12 +36,12 @@
 //! A lease ends when the server moves the job, not when its ms have passed; until then every command acts as in time. From
 //! then until the next claim the receipt is *late*. After that it is *stale*.
 //!
-//! | late receipt | if the job is due again | if it is a dead letter by that lapse (`lease-expired`), or `stale` since |
+//! | late receipt | if the job is due again | if it is a dead letter by that lapse (`lapses-exhausted`), or `stale` since |
 //! | --- | --- | --- |
 //! | ACK | finishes it | removes the letter |
 //! | FAIL | makes it a dead letter | gives the letter its reason, error and stack |
 //! | EXTEND | takes the lease back; the lapse is not counted | -1 |
-//! | RETRY | sets due time and error; counts one failure and no lapse | DQSTALE |
+//! | RETRY | sets due time and error; counts one failure and no lapse | DQLOST |
 //! | RELEASE | sets the due time; the lapse is not counted | -1 |
 //!
 //! ```console

@@ -10,7 +10,7 @@
 //!
 //! | option | range | default | |
 //! | --- | --- | --- | --- |
-//! | `REASON reason` | `failed`, `retries-exhausted`, `lease-expired`, `stale` | all | only letters that died of it |
+//! | `REASON reason` | `failed`, `retries-exhausted`, `lapses-exhausted`, `stale` | all | only letters that died of it |
 //! | `COUNT n` | 1 to 1,000,000,000,000 | all | at most so many, those that died first |
 //! | `DELAY ms` | 0 to `max-delay` (7 d) | 0 | when the first is due |
 //! | `SPREAD ms` | 0 to `max-delay`, less DELAY | 0 | due one after the other, evenly over this time, in the order in which they died; without it all at one time, in push order |

@@ -28,7 +28,7 @@
 //!
 //! | error | what was wrong |
 //! | --- | --- |
-//! | `DQSTALE` | the receipt is of a claim that has ended: the job is done, dead, or somebody else's |
+//! | `DQLOST` | the receipt is of a claim that has ended: the job is done, dead, or somebody else's |
 //! | `DQDELAY` | DELAY is over `max-delay` |
 //! | `ERR` | the text is no receipt, or an option is unknown or given twice |
 //!
@@ -59,7 +59,7 @@
 //! 127.0.0.1:6380> DQ.RETRY mail 8yTJwU4bgrg:2.k3f ERROR 'mail server is gone'
 //! (integer) -1
 //! 127.0.0.1:6380> DQ.RETRY mail 8yTJwU4bgrg:2.k3f ERROR 'mail server is gone'
-//! (error) DQSTALE the receipt is of a claim that has ended
+//! (error) DQLOST the receipt is of a claim that has ended
 //! ```
 //!
 //! # See also

@@ -23,7 +23,7 @@
 //! | `claimed`, `acked`, `retried`, `released` | |
 //! | `failed` | dead by FAIL or by used-up retries |
 //! | `lapsed` | leases that ran out |
-//! | `stale-receipts` | receipts that came too late to act |
+//! | `lease-lost` | receipts that came too late to act |
 //! | `stale-purged`, `stale-held` | jobs that went by `stale-policy`; stale jobs that the last purge left, since the dead letters were full |
 //! | `dead-evicted` | dead letters that went by `dead-max` or `dead-max-age`, or gave way to one of the same id |
 //! | `replayed`, `cancelled` | dead letters that REPLAY made jobs again; jobs and letters that CANCEL took out |
@@ -92,7 +92,7 @@
 //! 34) (integer) 0
 //! 35) "lapsed"
 //! 36) (integer) 0
-//! 37) "stale-receipts"
+//! 37) "lease-lost"
 //! 38) (integer) 0
 //! 39) "stale-purged"
 //! 40) (integer) 0
@@ -193,7 +193,7 @@ fn fields(now: Figures, far_alarm: bool, max_length: u64, waiting: usize, state:
         ("released", counted.released.get()),
         ("failed", counted.failed.get()),
         ("lapsed", counted.lapsed.get()),
-        ("stale-receipts", counted.stale_receipts.get()),
+        ("lease-lost", counted.lease_lost.get()),
         ("stale-purged", counted.stale_purged.get()),
         ("stale-held", counted.stale_held.get()),
         ("dead-evicted", counted.dead_evicted.get()),

@@ -96,7 +96,7 @@ pub fn standing(job: &Job, place: Place, receipt: &Receipt) -> Standing {
 /// job became a letter without another: by the end of that lease, or stale some time after it. Else [`Standing::Stale`].
 pub fn letter_standing(letter: &Letter, receipt: &Receipt) -> Standing {
     match letter.reason {
-        Reason::LeaseExpired | Reason::Stale => standing(&letter.job, Place::Due, receipt),
+        Reason::LapsesExhausted | Reason::Stale => standing(&letter.job, Place::Due, receipt),
         _ => Standing::Stale,
     }
 }
@@ -142,7 +142,7 @@ pub fn bury(job: &mut Job, standing: Standing) {
 pub fn lapse(job: &mut Job, policy: &Policy, random: u64) -> Next {
     lose(job);
     if job.lapses >= policy.max_lapses {
-        return Next::Dead(Reason::LeaseExpired);
+        return Next::Dead(Reason::LapsesExhausted);
     }
     let in_ms = match job.lapses {
         1 => 0,
@@ -309,7 +309,7 @@ mod tests {
             for late in [true, false] {
                 let letter = Letter::new(reason, job(5, late));
                 let expected = match (reason, late) {
-                    (Reason::LeaseExpired | Reason::Stale, true) => Standing::Late,
+                    (Reason::LapsesExhausted | Reason::Stale, true) => Standing::Late,
                     _ => Standing::Stale,
                 };
                 assert_eq!(letter_standing(&letter, &receipt(None, 5)), expected);
@@ -399,7 +399,7 @@ mod tests {
         let mut job = Job::default();
         let nexts: Vec<Next> = (0..5).map(|_| lapse(&mut job, &policy, 0)).collect();
         let due = |in_ms| Next::Due { in_ms };
-        let dead = Next::Dead(Reason::LeaseExpired);
+        let dead = Next::Dead(Reason::LapsesExhausted);
         assert_eq!(nexts, [due(0), due(1_000), due(2_000), due(4_000), dead]);
         assert_eq!((job.claims, job.lapses, job.late), (5, 5, true));
     }
@@ -408,7 +408,7 @@ mod tests {
     fn one_allowed_lapse_kills_at_once() {
         let policy = Policy { max_lapses: 1, ..POLICY };
         let next = lapse(&mut Job::default(), &policy, 0);
-        assert_eq!(next, Next::Dead(Reason::LeaseExpired));
+        assert_eq!(next, Next::Dead(Reason::LapsesExhausted));
     }
 
     #[test]

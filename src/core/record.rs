@@ -149,21 +149,21 @@ pub enum Reason {
     /// A worker gave it up.
     Failed,
     /// Its leases ran out as often as is allowed.
-    LeaseExpired,
+    LapsesExhausted,
     /// Nobody claimed it for so long that the purge took it.
     Stale,
 }
 
 impl Reason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Reason; 4] = [Reason::RetriesExhausted, Reason::Failed, Reason::LeaseExpired, Reason::Stale];
+    pub const ALL: [Reason; 4] = [Reason::RetriesExhausted, Reason::Failed, Reason::LapsesExhausted, Reason::Stale];
 
     /// The reason as it stands in a letter and in replies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Reason::RetriesExhausted => "retries-exhausted",
             Reason::Failed => "failed",
-            Reason::LeaseExpired => "lease-expired",
+            Reason::LapsesExhausted => "lapses-exhausted",
             Reason::Stale => "stale",
         }
     }

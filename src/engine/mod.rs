@@ -444,9 +444,9 @@ pub fn settle<T>(
     act: impl FnOnce(&mut Queue) -> Result<T, Fault>,
 ) -> Result<T, String> {
     change(ctx, name, reach, |queue| {
-        let before = queue.stale_receipts();
+        let before = queue.lease_lost();
         let outcome = act(queue);
-        if queue.stale_receipts() > before && !queue.exists() {
+        if queue.lease_lost() > before && !queue.exists() {
             NODE.settles_unknown_queue(ctx, name, queue.now());
         }
         outcome

@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
             }
             Fault::TooLate { due: Due::In(ms), max } => args::too_long("DELAY", *ms, *max).fmt(f),
             Fault::TooLate { due: Due::At(_), max } => args::too_far(*max).fmt(f),
-            Fault::Stale => f.write_str("DQSTALE the receipt is of a claim that has ended"),
+            Fault::Stale => f.write_str("DQLOST the receipt is of a claim that has ended"),
             Fault::BadRecord => f.write_str("ERR the record of this job cannot be read; DQ.CHECK names all such"),
             Fault::Leased { jobs: 1 } => f.write_str("ERR 1 job of the queue is leased; FORCE drops it all the same"),
             Fault::Leased { jobs } => {

@@ -48,7 +48,7 @@ impl Queue<'_> {
         } else {
             self.locate_letter(&id, receipt).map(|_| self.remove_letter(&id)).is_some()
         };
-        let counter = if finished { &self.state.metrics.acked } else { &self.state.metrics.stale_receipts };
+        let counter = if finished { &self.state.metrics.acked } else { &self.state.metrics.lease_lost };
         counter.add(1);
         finished
     }

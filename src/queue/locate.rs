@@ -16,8 +16,8 @@ pub(super) enum Located {
 
 impl Queue<'_> {
     /// How many receipts were stale so far.
-    pub fn stale_receipts(&self) -> u64 {
-        self.state.metrics.stale_receipts.get()
+    pub fn lease_lost(&self) -> u64 {
+        self.state.metrics.lease_lost.get()
     }
 
     /// `None` where the receipt is stale, which is counted.
@@ -25,7 +25,7 @@ impl Queue<'_> {
         let id = Text::new(&receipt.id);
         let located = self.locate_live(&id, receipt).or_else(|| self.locate_letter(&id, receipt));
         if located.is_none() {
-            self.state.metrics.stale_receipts.add(1);
+            self.state.metrics.lease_lost.add(1);
         }
         located
     }
@@ -36,7 +36,7 @@ impl Queue<'_> {
         match self.locate_live(&id, receipt) {
             Some(Located::Live { id, record, standing }) => Some((id, record, standing)),
             _ => {
-                self.state.metrics.stale_receipts.add(1);
+                self.state.metrics.lease_lost.add(1);
                 None
             }
         }

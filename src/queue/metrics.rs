@@ -28,7 +28,7 @@ pub struct Metrics {
     pub released: Counter,
     pub failed: Counter,
     pub lapsed: Counter,
-    pub stale_receipts: Counter,
+    pub lease_lost: Counter,
     pub stale_purged: Counter,
     /// What of `stale_purged` is logged.
     pub stale_logged: Cell<u64>,

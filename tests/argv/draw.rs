@@ -51,7 +51,7 @@ const WORDS: [&str; 42] = [
     "REASON",
     "failed",
     "stale",
-    "lease-expired",
+    "lapses-exhausted",
     "retries-exhausted",
     "SPREAD",
     "FORCE",

@@ -168,7 +168,7 @@ fn state(draw: &mut Draw) -> Vec<u8> {
 }
 
 fn reason(draw: &mut Draw) -> Vec<u8> {
-    draw.of(&["failed", "stale", "lease-expired", "retries-exhausted"])
+    draw.of(&["failed", "stale", "lapses-exhausted", "retries-exhausted"])
 }
 
 fn due(draw: &mut Draw, words: &mut Words) {

@@ -5,7 +5,7 @@ use super::wire::{Reply, Words};
 
 /// The codes that an error may begin with here: no memory limit, no cluster, no ACL, a primary.
 const CODES: [&str; 9] =
-    ["ERR", "WRONGTYPE", "EXECABORT", "DQSTALE", "DQFULL", "DQDELAY", "DQSIZE", "DQDISABLED", "UNBLOCKED"];
+    ["ERR", "WRONGTYPE", "EXECABORT", "DQLOST", "DQFULL", "DQDELAY", "DQSIZE", "DQDISABLED", "UNBLOCKED"];
 
 /// What is wrong with this reply to one of the module's commands, or to a command that carries one.
 pub fn judge(words: &Words, reply: &Reply) -> Result<(), String> {

@@ -154,8 +154,8 @@ fn producers_and_workers_all_at_once() {
     let total = PRODUCERS * JOBS;
     assert_eq!(done.len(), total, "each job is finished once");
     assert_eq!(done.into_iter().collect::<BTreeSet<_>>().len(), total);
-    assert_eq!(a.stats(["dead", "lapsed", "stale-receipts", "dangling"]), [0, 0, 0, 0]);
-    assert_eq!(b.stats(["dead", "lapsed", "stale-receipts", "dangling"]), [0, 0, 0, 0]);
+    assert_eq!(a.stats(["dead", "lapsed", "lease-lost", "dangling"]), [0, 0, 0, 0]);
+    assert_eq!(b.stats(["dead", "lapsed", "lease-lost", "dangling"]), [0, 0, 0, 0]);
     scene.end();
 }
 

@@ -277,7 +277,7 @@ impl<'a> Chaos<'a> {
             }
             Ok(_) if act == 8 => assert!(self.failed.insert(job.id.clone()), "died twice: {job:?}"),
             Ok(_) => {}
-            Err(error) => assert_error(&error, "DQSTALE", &[]),
+            Err(error) => assert_error(&error, "DQLOST", &[]),
         }
     }
 

@@ -84,7 +84,7 @@ fn a_library_that_times_out_and_sends_again_loses_no_job() {
     assert!(seen.values().all(|times| *times == 1));
     let total = jobs as i64 + 4;
     assert!(again <= i64::try_from(gave_up).expect("small"), "{again} jobs came again");
-    let counted = q.stats(["pushed", "claimed", "acked", "lapsed", "stale-receipts"]);
+    let counted = q.stats(["pushed", "claimed", "acked", "lapsed", "lease-lost"]);
     assert_eq!(counted, [total, total + again, total, again, 0]);
     assert_eq!(q.raw::<i64>(args!["DBSIZE"]), 1, "nothing but the header is left");
     scene.end();

@@ -146,7 +146,7 @@ fn a_job_that_kills_its_workers_ends_among_the_dead() {
     }
     wait_for("the job to be dead", || q.state(&id) == "dead");
     waiters[3].assert_silent(&scene);
-    assert_eq!(q.letter(&id).0, "lease-expired");
+    assert_eq!(q.letter(&id).0, "lapses-exhausted");
     q.push("good");
     assert_eq!(waiters[3].job().payload, b"good");
     scene.end();

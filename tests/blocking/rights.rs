@@ -63,14 +63,14 @@ fn who_lost_its_rights_is_refused_and_the_next_in_line_is_served() {
         set_user(&scene, rules);
         first.assert_silent(&scene);
         let mut q = scene.queue("mail");
-        let before = q.stats(["claimed", "released", "lapsed", "stale-receipts"]);
+        let before = q.stats(["claimed", "released", "lapsed", "lease-lost"]);
         let id = q.push(what);
         assert_error(&first.error(), "NOPERM", &[]);
         let job = next.job();
         assert_eq!((&job.id, &job.payload[..], job.attempt), (&id, what.as_bytes(), 1), "{what}");
         assert!(job.receipt.starts_with(&format!("{id}:1.")), "{what}: {}", job.receipt);
         let [claimed, others @ ..] = before;
-        let after = q.stats(["claimed", "released", "lapsed", "stale-receipts"]);
+        let after = q.stats(["claimed", "released", "lapsed", "lease-lost"]);
         assert_eq!((after[0], &after[1..]), (claimed + 1, &others[..]), "{what}");
         assert_acl_log(&scene, usize::from(is_logged), what);
         assert_eq!((q.ack(&job.receipt), scene.queue("mail2").stat("waiting")), (1, 0), "{what}");

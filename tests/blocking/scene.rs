@@ -116,7 +116,7 @@ pub struct Account {
 /// Fails unless the queue of one job has it where the waiter's answer says, with nothing counted that did not happen.
 pub fn account(server: &Server, name: &str, served: bool, total: &mut Account) {
     let mut q = server.queue(name);
-    let figures = q.stats(["ready", "delayed", "leased", "claimed", "waiting", "dead", "stale-receipts"]);
+    let figures = q.stats(["ready", "delayed", "leased", "claimed", "waiting", "dead", "lease-lost"]);
     if served {
         assert_eq!(figures, [0, 0, 1, 1, 0, 0, 0], "{name} was served");
         total.served += 1;

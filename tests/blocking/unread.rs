@@ -85,6 +85,6 @@ fn a_job_that_no_reply_can_hold_becomes_a_dead_letter() {
         q.wait_stat("lapsed", lapses);
     }
     scene.run(&["CONFIG", "SET", "client-output-buffer-limit", "normal 0 0 0"]);
-    assert_eq!(text(&q.get(&id).expect("the letter")["reason"]), "lease-expired");
+    assert_eq!(text(&q.get(&id).expect("the letter")["reason"]), "lapses-exhausted");
     scene.end();
 }

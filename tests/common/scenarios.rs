@@ -149,7 +149,7 @@ pub const ALL: &[Scenario] = &[
         let job = q.claim_and_lapse();
         q.release(&job.receipt);
     }),
-    ("stale-receipts", |q| {
+    ("lease-lost", |q| {
         q.push("x");
         let job = q.claim_and_lapse();
         q.claim();

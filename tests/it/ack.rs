@@ -28,7 +28,7 @@ fn several_receipts_are_counted() {
     assert_eq!(int(&q.ok("ACK", args![receipts[1], receipts[2], receipts[2]])), 1);
     let reply = ok!(q, "ACK", receipts[3], receipts[0], receipts[4], "EACH");
     assert_eq!(ints(&reply), [1, 0, 1]);
-    assert_eq!(q.stats(["acked", "stale-receipts", "leased"]), [5, 3, 1]);
+    assert_eq!(q.stats(["acked", "lease-lost", "leased"]), [5, 3, 1]);
     let reply = ok!(q, "ACK", receipts[5], receipts[5], "each");
     assert_eq!(ints(&reply), [1, 0]);
 }
@@ -44,7 +44,7 @@ fn a_stale_receipt_finishes_nothing() {
     assert_eq!(q.ack(&first.receipt), 0);
     assert_eq!(ints(&ok!(q, "ACK", &first.receipt, "EACH")), [0]);
     assert_eq!(server.dump(), before);
-    assert_eq!(q.stats(["stale-receipts", "acked"]), [2, 0]);
+    assert_eq!(q.stats(["lease-lost", "acked"]), [2, 0]);
     assert_eq!(q.ack(&second.receipt), 1);
     assert_eq!(q.ack(&second.receipt), 0, "spent");
 }
@@ -98,7 +98,7 @@ fn malformed_receipts_are_errors_and_nothing_is_done() {
         assert_error(&err!(q, "EXTEND", 5000, good, bad), "ERR", &["receipt"]);
     }
     assert_error(&err!(q, "ACK", "EACH"), "ERR", &[]);
-    assert_eq!(q.stat("stale-receipts"), 0, "malformed is not stale");
+    assert_eq!(q.stat("lease-lost"), 0, "malformed is not stale");
     assert_eq!(q.ack(good), 1);
 }
 
@@ -143,7 +143,7 @@ fn a_job_pushed_again_under_its_id_is_a_later_claim() {
     for call in ["ACK", "RETRY", "FAIL"] {
         match q.call(call, args![first.receipt]) {
             Ok(value) => assert_eq!(value, redis::Value::Int(0), "{call}"),
-            Err(e) => assert_error(&error_text(&e), "DQSTALE", &[]),
+            Err(e) => assert_error(&error_text(&e), "DQLOST", &[]),
         }
     }
     assert_eq!(q.extend(5000, &first.receipt), -1);

@@ -101,8 +101,8 @@ fn receipts_of_a_cancelled_job_are_stale() {
         assert_eq!(q.ack(&held), 0);
         assert_eq!(q.extend(5000, &held), -1);
         assert_eq!(q.release(&held), -1);
-        assert_error(&err!(q, "RETRY", &held), "DQSTALE", &[]);
-        assert_error(&err!(q, "FAIL", &held), "DQSTALE", &[]);
+        assert_error(&err!(q, "RETRY", &held), "DQLOST", &[]);
+        assert_error(&err!(q, "FAIL", &held), "DQLOST", &[]);
     }
     assert_eq!(q.state("leased"), "leased");
 }
@@ -116,7 +116,7 @@ fn a_late_receipt_of_a_cancelled_job_is_stale() {
     assert_eq!(int(&ok!(q, "CANCEL", &job.id)), 1);
     assert_eq!(q.ack(&job.receipt), 0);
     assert_eq!(q.extend(5000, &job.receipt), -1);
-    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQLOST", &[]);
 }
 
 #[test]

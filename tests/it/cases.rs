@@ -927,7 +927,7 @@ fn case_13_a_job_that_kills_its_workers_ends() {
         q.state(&id) == "dead"
     });
     assert_eq!(claims, 5);
-    assert_eq!(q.letter(&id).0, "lease-expired");
+    assert_eq!(q.letter(&id).0, "lapses-exhausted");
     // With a restart of the server between its crashes it ends too.
     let mut server = Server::builder().aof().set("max-lapses", "3").start();
     for crash in 0..3 {
@@ -970,7 +970,7 @@ fn case_13_nothing_in_between_takes_a_crash_off_the_count() {
     let mut q = replica.queue("q");
     q.claim_and_lapse();
     assert_eq!(q.state("poison"), "dead");
-    assert_eq!(q.letter("poison").0, "lease-expired");
+    assert_eq!(q.letter("poison").0, "lapses-exhausted");
 }
 
 /// Queues on each of which an operator has done one thing.

@@ -289,7 +289,7 @@ fn a_receipt_names_one_claim() {
     for receipt in &receipts {
         assert_eq!(q.ack(receipt), 0);
     }
-    assert_eq!(q.stats(["stale-receipts", "ready"]), [100, 1]);
+    assert_eq!(q.stats(["lease-lost", "ready"]), [100, 1]);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn a_cross_slot_script_stops_no_queue() {
         run_cross_slot_script(&server);
         if let Err(e) = q.call(name, words) {
             let e = error_text(&e);
-            assert!(["RETRY", "FAIL"].contains(&name) && e.starts_with("DQSTALE "), "{name}: {e}");
+            assert!(["RETRY", "FAIL"].contains(&name) && e.starts_with("DQLOST "), "{name}: {e}");
         }
     }
     // Those who wait are served, and told: whether the script runs before they wait or while they do.

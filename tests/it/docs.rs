@@ -369,7 +369,7 @@ fn error_codes() -> BTreeSet<String> {
 fn every_error_code_is_explained_on_the_page_on_troubleshooting() {
     let page = include_str!("../../docs/troubleshooting.md");
     let codes = error_codes();
-    for known in ["ERR", "DQSTALE", "DQFULL", "DQDELAY", "DQSIZE", "DQDISABLED", "UNBLOCKED", "NOPERM", "TRYAGAIN"] {
+    for known in ["ERR", "DQLOST", "DQFULL", "DQDELAY", "DQSIZE", "DQDISABLED", "UNBLOCKED", "NOPERM", "TRYAGAIN"] {
         assert!(codes.contains(known), "{known} was not found: errors are written otherwise now");
     }
     let missing: Vec<_> = codes.iter().filter(|code| !page.contains(&format!("\n| `{code}` | "))).collect();

@@ -53,7 +53,7 @@ fn leased_jobs_need_force() {
     assert_eq!(server.dump(), Default::default());
     assert_eq!(q.ack(&held.receipt), 0);
     assert_eq!(q.extend(5000, &held.receipt), -1);
-    assert_error(&err!(q, "RETRY", &held.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &held.receipt), "DQLOST", &[]);
     assert_eq!(server.dump(), Default::default(), "nothing is made");
 }
 

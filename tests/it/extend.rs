@@ -50,7 +50,7 @@ fn several_receipts_are_answered_one_by_one() {
     assert_eq!(q.release(&jobs[1].receipt), 0);
     let reply = ok!(q, "EXTEND", "2m", &jobs[0].receipt, &jobs[1].receipt, &jobs[2].receipt, &jobs[0].receipt);
     assert_eq!(ints(&reply), [120_000, -1, 120_000, 120_000]);
-    assert_eq!(q.stat("stale-receipts"), 1);
+    assert_eq!(q.stat("lease-lost"), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn extending_on_a_queue_that_is_not_there_makes_nothing() {
     let mut other = server.queue("other");
     assert_eq!(other.extend(5000, &receipt), -1);
     assert_eq!(other.release(&receipt), -1);
-    assert_error(&err!(other, "RETRY", &receipt), "DQSTALE", &[]);
-    assert_error(&err!(other, "FAIL", &receipt), "DQSTALE", &[]);
+    assert_error(&err!(other, "RETRY", &receipt), "DQLOST", &[]);
+    assert_error(&err!(other, "FAIL", &receipt), "DQLOST", &[]);
     assert_eq!(other.raw::<i64>(args!["EXISTS", "other"]), 0);
 }

@@ -59,18 +59,18 @@ fn a_stale_receipt_is_dqstale() {
     let mut q = server.queue("q");
     let first = q.push_and_claim("x");
     assert_eq!(q.release(&first.receipt), 0);
-    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQLOST", &[]);
     let second = q.claim();
-    assert_error(&err!(q, "FAIL", &first.receipt, "ERROR", "e"), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt, "ERROR", "e"), "DQLOST", &[]);
     q.fail(&second.receipt);
     let e = err!(q, "FAIL", &second.receipt, "ERROR", "again");
-    assert_error(&e, "DQSTALE", &[]);
+    assert_error(&e, "DQLOST", &[]);
     let e = err!(q, "RETRY", &second.receipt);
-    assert_error(&e, "DQSTALE", &[]);
+    assert_error(&e, "DQLOST", &[]);
     assert_eq!(q.ack(&second.receipt), 0, "a failed job's letter stays");
     assert_eq!(q.extend(5000, &second.receipt), -1);
     assert_eq!(q.release(&second.receipt), -1);
-    assert_eq!(q.stats(["failed", "dead", "stale-receipts"]), [1, 1, 7]);
+    assert_eq!(q.stats(["failed", "dead", "lease-lost"]), [1, 1, 7]);
 }
 
 #[test]

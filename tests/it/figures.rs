@@ -291,7 +291,7 @@ fn receipts_for_a_queue_that_does_not_exist_are_counted() {
     let receipts = args![&jobs[0].receipt, &jobs[1].receipt];
     assert_eq!(int(&typo.ok("ACK", receipts.clone())), 0);
     for name in ["RETRY", "FAIL"] {
-        assert_error(&typo.err(name, args![&jobs[2].receipt]), "DQSTALE", &[]);
+        assert_error(&typo.err(name, args![&jobs[2].receipt]), "DQLOST", &[]);
     }
     assert_eq!(typo.release(&jobs[3].receipt), -1);
     assert_eq!(typo.extend(5000, &jobs[4].receipt), -1);
@@ -310,7 +310,7 @@ fn receipts_for_a_queue_that_does_not_exist_are_counted() {
         assert_eq!(q.ack(&job.receipt), 1);
         assert_eq!(q.ack(&job.receipt), 0);
     }
-    assert_error(&q.err("RETRY", args![&jobs[0].receipt]), "DQSTALE", &[]);
+    assert_error(&q.err("RETRY", args![&jobs[0].receipt]), "DQLOST", &[]);
     assert_eq!(figure(&server, "dq_unknown_queue"), 6);
     ok!(q, "DROP");
     assert_eq!(q.ack(&jobs[0].receipt), 0);

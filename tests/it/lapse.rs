@@ -40,7 +40,7 @@ fn later_lapses_back_off_and_the_fifth_kills() {
     assert_eq!(last.attempt, 5);
     q.wait_lapse(&id);
     let (reason, record) = q.letter(&id);
-    assert_eq!(reason, "lease-expired");
+    assert_eq!(reason, "lapses-exhausted");
     assert_eq!((record.lapses, record.failures), (5, 0));
     assert_eq!(record.payload, b"x");
     assert_eq!(q.stats(["lapsed", "dead", "ready", "leased"]), [5, 1, 0, 0]);
@@ -65,7 +65,7 @@ fn max_lapses_is_a_setting() {
     let mut q = server.queue("q");
     let id = q.push("x");
     q.claim_and_lapse();
-    assert_eq!(q.letter(&id).0, "lease-expired");
+    assert_eq!(q.letter(&id).0, "lapses-exhausted");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn the_error_of_the_last_failure_stays_through_a_lapse() {
     ok!(q, "RETRY", job.receipt, "DELAY", 0, "ERROR", "e", "STACK", "s");
     q.claim_and_lapse();
     let (reason, record) = q.letter(&id);
-    assert_eq!(reason, "lease-expired");
+    assert_eq!(reason, "lapses-exhausted");
     assert_eq!(record.error.as_deref(), Some(&b"e"[..]));
     assert_eq!(record.stack.as_deref(), Some(&b"s"[..]));
 }

@@ -19,7 +19,7 @@ fn late_and_dead(q: &mut Queue) -> Job {
     q.push("payload");
     let job = q.claim_and_lapse();
     q.raw::<()>(args!["CONFIG", "SET", "dq.max-lapses", max_lapses]);
-    assert_eq!(q.letter(&job.id).0, "lease-expired");
+    assert_eq!(q.letter(&job.id).0, "lapses-exhausted");
     job
 }
 
@@ -56,7 +56,7 @@ fn late_ack_finishes_a_due_job() {
     let job = late_and_due(&mut q);
     assert_eq!(q.ack(&job.receipt), 1);
     assert_eq!(q.state(&job.id), "gone");
-    assert_eq!(q.stats(["acked", "stale-receipts", "ready"]), [1, 0, 0]);
+    assert_eq!(q.stats(["acked", "lease-lost", "ready"]), [1, 0, 0]);
     assert_eq!(q.ack(&job.receipt), 0, "spent");
 }
 
@@ -93,7 +93,7 @@ fn late_fail_makes_a_letter_of_a_due_job() {
     assert_eq!(record.error.as_deref(), Some(&b"broken"[..]));
     assert_eq!(record.stack.as_deref(), Some(&b"trace"[..]));
     assert!(q.claim_n(1).is_empty());
-    assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &job.receipt), "DQLOST", &[]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn late_fail_replaces_what_the_letter_says() {
     assert_eq!(record.error.as_deref(), Some(&b"broken"[..]));
     assert_eq!(record.stack.as_deref(), Some(&b"trace"[..]));
     assert_eq!(q.stat("dead"), 1);
-    assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &job.receipt), "DQLOST", &[]);
     assert_eq!(q.ack(&job.receipt), 0, "the letter says failed now, and stays");
 }
 
@@ -117,7 +117,7 @@ fn stale_fail_is_dqstale() {
     let server = Server::start();
     let mut q = server.queue("q");
     let (first, second) = stale(&mut q);
-    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQLOST", &[]);
     assert_eq!(q.ack(&second.receipt), 1);
 }
 
@@ -145,7 +145,7 @@ fn late_extend_of_a_letter_is_stale() {
     let before = server.dump();
     assert_eq!(q.extend(60_000, &job.receipt), -1);
     assert_eq!(server.dump(), before);
-    assert_eq!(q.stat("stale-receipts"), 1);
+    assert_eq!(q.stat("lease-lost"), 1);
     assert_eq!(q.ack(&job.receipt), 1, "but the ACK still finds it");
 }
 
@@ -173,7 +173,7 @@ fn late_retry_counts_once() {
     assert_eq!((record.failures, record.lapses, record.late), (1, 0, false));
     assert_eq!(record.error.as_deref(), Some(&b"slow"[..]));
     assert_eq!(q.field(&job.id, "attempt"), "2", "counted once");
-    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQLOST", &[]);
 }
 
 #[test]
@@ -199,9 +199,9 @@ fn late_retry_of_a_letter_is_dqstale() {
     let server = Server::start();
     let mut q = server.queue("q");
     let job = late_and_dead(&mut q);
-    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQLOST", &[]);
     let e = err!(q, "RETRY", &job.receipt, "DELAY", 5, "ERROR", "e");
-    assert_error(&e, "DQSTALE", &[]);
+    assert_error(&e, "DQLOST", &[]);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn stale_retry_is_dqstale() {
     let server = Server::start();
     let mut q = server.queue("q");
     let (first, second) = stale(&mut q);
-    assert_error(&err!(q, "RETRY", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &first.receipt), "DQLOST", &[]);
     assert_eq!(q.ack(&second.receipt), 1);
 }
 
@@ -268,8 +268,8 @@ fn only_the_last_claims_receipt_is_late() {
     let second = q.claim_and_lapse();
     assert_ne!(first.receipt, second.receipt);
     assert_eq!(q.ack(&first.receipt), 0);
-    assert_error(&err!(q, "RETRY", &first.receipt), "DQSTALE", &[]);
-    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &first.receipt), "DQLOST", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQLOST", &[]);
     assert_eq!(q.extend(5000, &first.receipt), -1);
     assert_eq!(q.release(&first.receipt), -1);
     assert_eq!(q.ack(&second.receipt), 1);
@@ -286,7 +286,7 @@ fn a_letter_knows_only_the_receipt_of_its_last_claim() {
     q.wait_lapse(&second.id);
     assert_eq!(q.state(&second.id), "dead");
     assert_eq!(q.ack(&first.receipt), 0);
-    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQLOST", &[]);
     assert_eq!(q.ack(&second.receipt), 1);
 }
 
@@ -302,8 +302,8 @@ fn a_letter_for_another_reason_is_stale_for_all() {
     assert_eq!(q.extend(5, &job.receipt), -1);
     assert_eq!(q.release(&job.receipt), -1);
     assert_eq!(server.dump(), before);
-    assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
-    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &job.receipt), "DQLOST", &[]);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQLOST", &[]);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn the_last_receipt_acts_on_the_letter_of_a_stale_job() {
     let job = late_and_purged(&mut q);
     assert_eq!(q.extend(1000, &job.receipt), -1);
     assert_eq!(q.release(&job.receipt), -1);
-    assert_error(&err!(q, "RETRY", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &job.receipt), "DQLOST", &[]);
     // Once it is a job again, the receipt is of an earlier life.
     ok!(q, "REPLAY", "IDS", &job.id);
     assert_eq!(q.ack(&job.receipt), 0);
@@ -346,7 +346,7 @@ fn the_letter_of_a_stale_job_that_was_given_back_is_stale_for_all() {
     let key = q.key("dead");
     wait_for("the job to be purged", || q.raw::<bool>(args!["HEXISTS", &key, &job.id]));
     assert_eq!(q.ack(&job.receipt), 0);
-    assert_error(&err!(q, "FAIL", &job.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &job.receipt), "DQLOST", &[]);
     assert_eq!(q.letter(&job.id).0, "stale");
 }
 
@@ -361,7 +361,7 @@ fn a_job_pushed_again_beside_its_letter_is_not_the_letters() {
     ok!(q, "PUSH", "two", "ID", "mine");
     // "A job pushed again under its id, however the earlier one ended": the receipt is stale for both.
     assert_eq!(q.ack(&first.receipt), 0);
-    assert_error(&err!(q, "FAIL", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "FAIL", &first.receipt), "DQLOST", &[]);
     assert_eq!(q.stat("dead"), 1);
     assert_eq!(q.record("mine").payload, b"two");
     let second = q.claim();
@@ -386,7 +386,7 @@ fn until_the_server_moves_the_job_all_is_in_time() {
     assert_eq!(q.release(&c.receipt), 0);
     q.fail(&d.receipt);
     assert_eq!(q.extend(5000, &e.receipt), 5000);
-    assert_eq!(q.stats(["lapsed", "stale-receipts"]), [0, 0]);
+    assert_eq!(q.stats(["lapsed", "lease-lost"]), [0, 0]);
     assert_eq!(q.record(&b.id).lapses, 0);
 }
 

@@ -87,8 +87,8 @@ fn receipts_of_purged_jobs_are_stale() {
         assert_eq!(q.ack(&held), 0);
         assert_eq!(q.extend(5000, &held), -1);
         assert_eq!(q.release(&held), -1);
-        assert_error(&err!(q, "RETRY", &held), "DQSTALE", &[]);
-        assert_error(&err!(q, "FAIL", &held), "DQSTALE", &[]);
+        assert_error(&err!(q, "RETRY", &held), "DQLOST", &[]);
+        assert_error(&err!(q, "FAIL", &held), "DQLOST", &[]);
     }
 }
 

@@ -162,7 +162,7 @@ fn python_reads_a_letter() {
     server.set("max-lapses", "1");
     q.push("y");
     let job = q.claim_and_lapse();
-    assert_eq!(decode(&raw_letter(&mut q, &job.id)), "[1, 'lease-expired', [1, b'y', None, 0, 1, 0, 1, True]]");
+    assert_eq!(decode(&raw_letter(&mut q, &job.id)), "[1, 'lapses-exhausted', [1, b'y', None, 0, 1, 0, 1, True]]");
 }
 
 #[test]

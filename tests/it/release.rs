@@ -54,7 +54,7 @@ fn several_receipts_are_answered_one_by_one() {
         &jobs[0].receipt
     );
     assert_eq!(ints(&reply), [5000, -1, 5000, -1]);
-    assert_eq!(q.stats(["released", "stale-receipts", "delayed"]), [2, 2, 2]);
+    assert_eq!(q.stats(["released", "lease-lost", "delayed"]), [2, 2, 2]);
 }
 
 #[test]

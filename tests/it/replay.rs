@@ -72,8 +72,8 @@ fn receipts_of_the_earlier_life_are_stale() {
             assert_eq!(q.ack(receipt), 0);
             assert_eq!(q.extend(5000, receipt), -1);
             assert_eq!(q.release(receipt), -1);
-            assert_error(&err!(q, "RETRY", receipt), "DQSTALE", &[]);
-            assert_error(&err!(q, "FAIL", receipt), "DQSTALE", &[]);
+            assert_error(&err!(q, "RETRY", receipt), "DQLOST", &[]);
+            assert_error(&err!(q, "FAIL", receipt), "DQLOST", &[]);
         }
     }
     assert_eq!(q.stat("leased"), 2);
@@ -108,9 +108,9 @@ fn only_letters_of_the_reason() {
     ok!(q, "PUSH", "x", "ID", "retries-exhausted", "RETRIES", 0);
     let job = q.claim();
     q.retry(&job.receipt);
-    ok!(q, "PUSH", "x", "ID", "lease-expired");
+    ok!(q, "PUSH", "x", "ID", "lapses-exhausted");
     q.claim_and_lapse();
-    let reasons = ["lease-expired", "failed", "retries-exhausted"];
+    let reasons = ["lapses-exhausted", "failed", "retries-exhausted"];
     for reason in reasons {
         for other in reasons.into_iter().filter(|other| *other != reason) {
             assert_eq!(int(&ok!(q, "REPLAY", "REASON", reason, "IDS", other)), 0);
@@ -275,7 +275,7 @@ fn bad_options() {
     }
     assert_error(&err!(q, "REPLAY", "DELAY", "13h", "SPREAD", "13h", "ALL"), "DQDELAY", &["DELAY and SPREAD"]);
     for bad in [&b""[..], b"dead", b"\0", b"\xff", b"stale "] {
-        assert_error(&err!(q, "REPLAY", "REASON", bad, "ALL"), "ERR", &["REASON", "lease-expired"]);
+        assert_error(&err!(q, "REPLAY", "REASON", bad, "ALL"), "ERR", &["REASON", "lapses-exhausted"]);
     }
     for (name, value) in [("REASON", "stale"), ("COUNT", "1"), ("DELAY", "0"), ("SPREAD", "0")] {
         assert_error(&err!(q, "REPLAY", name, value, name, value, "ALL"), "ERR", &[name, "once"]);

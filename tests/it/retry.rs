@@ -165,14 +165,14 @@ fn a_stale_receipt_is_dqstale() {
     let mut q = server.queue("q");
     let first = q.push_and_claim("x");
     assert_eq!(q.retry(&first.receipt), 1000);
-    assert_error(&err!(q, "RETRY", &first.receipt), "DQSTALE", &[]);
+    assert_error(&err!(q, "RETRY", &first.receipt), "DQLOST", &[]);
     q.make_due(&first.id);
     let second = q.claim();
     let e = err!(q, "RETRY", &first.receipt, "DELAY", 5, "ERROR", "e");
-    assert_error(&e, "DQSTALE", &[]);
+    assert_error(&e, "DQLOST", &[]);
     assert_eq!(q.ack(&second.receipt), 1);
-    assert_error(&err!(q, "RETRY", &second.receipt), "DQSTALE", &[]);
-    assert_eq!(q.stats(["stale-receipts", "retried"]), [3, 1]);
+    assert_error(&err!(q, "RETRY", &second.receipt), "DQLOST", &[]);
+    assert_eq!(q.stats(["lease-lost", "retried"]), [3, 1]);
 }
 
 #[test]

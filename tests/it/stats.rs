@@ -24,7 +24,7 @@ const FIELDS: [&str; 27] = [
     "released",
     "failed",
     "lapsed",
-    "stale-receipts",
+    "lease-lost",
     "stale-purged",
     "stale-held",
     "dead-evicted",
@@ -163,7 +163,7 @@ fn every_counter_counts_its_command() {
             "released",
             "failed",
             "lapsed",
-            "stale-receipts"
+            "lease-lost"
         ]),
         [6, 1, 6, 1, 1, 1, 1, 1, 1]
     );

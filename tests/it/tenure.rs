@@ -33,7 +33,7 @@ fn assert_stale(q: &mut Queue, receipt: &str) {
     assert_eq!(q.extend(5000, receipt), -1);
     assert_eq!(q.release(receipt), -1);
     for name in ["RETRY", "FAIL"] {
-        assert_error(&err!(q, name, receipt), "DQSTALE", &[]);
+        assert_error(&err!(q, name, receipt), "DQLOST", &[]);
     }
     assert_eq!(q.read_raw().leased, before.leased);
 }

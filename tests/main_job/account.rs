@@ -422,7 +422,7 @@ impl Row {
             self.finished,
             dead("failed"),
             dead("retries-exhausted"),
-            dead("lease-expired"),
+            dead("lapses-exhausted"),
             self.claims,
             self.failures,
             self.lapses,

@@ -76,7 +76,7 @@ impl Outcome {
             Outcome::Done | Outcome::RetryOnce | Outcome::RetryTwice | Outcome::CrashOnce | Outcome::Slow => None,
             Outcome::Failed | Outcome::FailAfterRetry => Some("failed"),
             Outcome::UsedUp => Some("retries-exhausted"),
-            Outcome::CrashAlways | Outcome::RetryThenCrash => Some("lease-expired"),
+            Outcome::CrashAlways | Outcome::RetryThenCrash => Some("lapses-exhausted"),
         }
     }
 

@@ -93,7 +93,7 @@ impl Look {
 
     /// What only grows, since a look before in the same life of the server.
     fn judge_since(&self, before: &Look, problems: &mut Vec<String>) {
-        for name in ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "stale-receipts"] {
+        for name in ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "lease-lost"] {
             if self.get(name) < before.get(name) {
                 problems.push(format!("STATS: {name} fell from {} to {}", before.get(name), self.get(name)));
             }

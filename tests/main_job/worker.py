@@ -167,7 +167,7 @@ def answer(reply):
     """One word for the diary."""
     if isinstance(reply, redis.ResponseError):
         text = str(reply)
-        return "stale" if text.startswith("DQSTALE") else text.replace(" ", "_")
+        return "stale" if text.startswith("DQLOST") else text.replace(" ", "_")
     return reply.decode() if isinstance(reply, bytes) else reply
 
 

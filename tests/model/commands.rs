@@ -13,7 +13,7 @@ use crate::run::{expect, refused, Check, Reply, Run};
 use crate::settings;
 
 pub const STATES: [&str; 4] = ["ready", "delayed", "leased", "dead"];
-const REASONS: [&str; 4] = ["failed", "retries-exhausted", "lease-expired", "stale"];
+const REASONS: [&str; 4] = ["failed", "retries-exhausted", "lapses-exhausted", "stale"];
 const OWN_IDS: [&str; 4] = ["a", "b:1", "c\"'\\d", "~00000000000~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"];
 /// A receipt that names no claim.
 const NOBODYS: &str = "00000000001:1";
@@ -472,7 +472,7 @@ impl Run<'_> {
         let (error, stack) = (error.map(text), stack.map(text));
         let note = (error.as_deref(), stack.as_deref());
         match self.world.change(q, |queue, scene| queue.retry(scene, &receipt, delay, note)) {
-            Err(()) => refused(&reply, "DQSTALE"),
+            Err(()) => refused(&reply, "DQLOST"),
             Ok(None) => expect(&reply, &Value::Int(-1)),
             Ok(Some((least, most))) => match reply {
                 Ok(Value::Int(ms)) if (least as i64..=most as i64).contains(&ms) => {
@@ -510,7 +510,7 @@ impl Run<'_> {
         if self.world.change(q, |queue, scene| queue.fail(scene, &receipt, note)) {
             expect(&reply, &Value::Okay)
         } else {
-            refused(&reply, "DQSTALE")
+            refused(&reply, "DQLOST")
         }
     }
 

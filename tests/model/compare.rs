@@ -120,7 +120,7 @@ const COUNTED: [&str; 19] = [
     "released",
     "failed",
     "lapsed",
-    "stale-receipts",
+    "lease-lost",
     "stale-purged",
     "stale-held",
     "dead-evicted",

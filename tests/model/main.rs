@@ -51,7 +51,7 @@ const IMPATIENT: Duration = Duration::from_millis(700);
 
 /// What some of many histories come to.
 const MET: [&str; 9] =
-    ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "stale-receipts", "stale-purged"];
+    ["pushed", "deduplicated", "claimed", "acked", "retried", "failed", "lapsed", "lease-lost", "stale-purged"];
 
 /// What a short run draws from: the same histories each time. A long one draws others.
 const SHORT_SEED: u64 = 354_559_412;

@@ -349,7 +349,7 @@ fn pushed(answer: &Answer) -> (Told, Option<String>) {
 pub fn acted(verb: Verb, answer: &Answer) -> Told {
     let reply = match answer {
         Answer::Reply(reply) => reply,
-        Answer::Refused(error) if error.starts_with("DQSTALE") => return Told::Stale,
+        Answer::Refused(error) if error.starts_with("DQLOST") => return Told::Stale,
         Answer::Refused(error) => return Told::Refused(error.clone()),
         Answer::Nothing => return Told::Nothing,
     };

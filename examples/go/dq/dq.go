@@ -251,7 +251,7 @@ func (w *Worker) tell(patience time.Duration, command ...any) {
 		answer, err := w.db.Do(context.Background(), words...).Result()
 		var refused redis.Error // The server's own words; all else is no answer.
 		switch {
-		case redis.HasErrorPrefix(err, "DQSTALE") || err == nil && isStale(verb, answer):
+		case redis.HasErrorPrefix(err, "DQLOST") || err == nil && isStale(verb, answer):
 			if tries > 0 {
 				log.Info("stale: an earlier try did it, or the lease ran out meanwhile")
 			} else {

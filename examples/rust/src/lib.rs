@@ -284,7 +284,7 @@ where
                 Ok(Value::Int(0)) => return stale(&verb, receipt, tries),
                 Ok(Value::Array(left)) if left == [Value::Int(-1)] => return stale(&verb, receipt, tries),
                 Ok(answer) => return log::info!("{verb} {receipt}: {answer:?}"),
-                Err(error) if error.code() == Some("DQSTALE") => return stale(&verb, receipt, tries),
+                Err(error) if error.code() == Some("DQLOST") => return stale(&verb, receipt, tries),
                 Err(error) => error,
             };
             log::warn!("{verb} {receipt} is not told: {error}");

@@ -130,7 +130,7 @@ pub struct Queue {
 /// What a receipt stands for.
 pub enum Named {
     Job(Worth),
-    /// For a letter of the reason `lease-expired` or `stale`.
+    /// For a letter of the reason `lapses-exhausted` or `stale`.
     Letter,
     Nothing,
 }
@@ -286,7 +286,7 @@ impl Queue {
         match self.dead.get(&receipt.id) {
             Some(letter)
                 if letter.life == receipt.life
-                    && ["lease-expired", "stale"].contains(&letter.reason.as_str())
+                    && ["lapses-exhausted", "stale"].contains(&letter.reason.as_str())
                     && letter.record.late
                     && letter.record.claims == receipt.claim =>
             {
@@ -306,7 +306,7 @@ impl Queue {
                 self.dead.remove(&receipt.id);
             }
             Named::Nothing => {
-                self.count("stale-receipts", 1);
+                self.count("lease-lost", 1);
                 return false;
             }
         }
@@ -316,7 +316,7 @@ impl Queue {
 
     pub fn extend(&mut self, scene: &Scene, receipt: &Receipt, ms: u64) -> bool {
         let Named::Job(worth) = self.named(receipt) else {
-            self.count("stale-receipts", 1);
+            self.count("lease-lost", 1);
             return false;
         };
         let job = self.jobs.get_mut(&receipt.id).expect("it is live");
@@ -329,7 +329,7 @@ impl Queue {
 
     pub fn release(&mut self, scene: &Scene, receipt: &Receipt, delay: u64) -> bool {
         let Named::Job(worth) = self.named(receipt) else {
-            self.count("stale-receipts", 1);
+            self.count("lease-lost", 1);
             return false;
         };
         self.unlease(scene, &receipt.id);
@@ -350,7 +350,7 @@ impl Queue {
         note: (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<Option<(u64, u64)>, ()> {
         let Named::Job(worth) = self.named(receipt) else {
-            self.count("stale-receipts", 1);
+            self.count("lease-lost", 1);
             return Err(());
         };
         let (rules, max_error) = (self.job_rules(scene), self.rule(scene, "max-error"));
@@ -386,7 +386,7 @@ impl Queue {
                 job::note(&mut letter.record, note.0, note.1, max_error);
             }
             Named::Nothing => {
-                self.count("stale-receipts", 1);
+                self.count("lease-lost", 1);
                 return false;
             }
         }
@@ -440,7 +440,7 @@ impl Queue {
             let job = self.jobs.get_mut(&id).expect("it is leased");
             match job::lapse(&mut job.record, &rules) {
                 Next::In(least, most) => self.make_due(scene, &id, least, most),
-                Next::Dead => self.bury(scene, &id, "lease-expired"),
+                Next::Dead => self.bury(scene, &id, "lapses-exhausted"),
             }
             self.count("lapsed", 1);
         }

@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Every error that a client of a cluster has to be ready for, and what a worker is told of a receipt that is over.
 pub const EXPECTED: [&str; 9] =
-    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "LOADING", "READONLY", "DQSTALE", LOST];
+    ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "UNBLOCKED", "LOADING", "READONLY", "DQLOST", LOST];
 /// The connection broke, or could not be made.
 pub const LOST: &str = "connection lost";
 

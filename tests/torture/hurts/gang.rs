@@ -179,7 +179,7 @@ impl Worker {
         match &answer {
             Answer::Nothing => self.link = None,
             // Another server may answer for the queue by now.
-            Answer::Refused(error) if !error.starts_with("DQSTALE") => {
+            Answer::Refused(error) if !error.starts_with("DQLOST") => {
                 self.link = None;
                 std::thread::sleep(Duration::from_millis(20));
             }
