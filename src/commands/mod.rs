@@ -18,8 +18,8 @@
 //! | `DQDELAY` | PUSH, MPUSH, RETRY, RELEASE, RESCHEDULE, REPLAY | a delay over `max-delay` |
 //! | `DQSIZE` | PUSH, MPUSH | a payload over `max-payload`, or an MPUSH over 8 MiB |
 //! | `DQFULL` | PUSH, MPUSH | the queue would be over `max-length` |
-//! | `DQDISABLED` | CLAIM, MCLAIM, RESCHEDULE ALL, REPLAY ALL, PURGE, CHECK REPAIR | `dq.enabled` is no |
-//! | `UNBLOCKED` | CLAIM, MCLAIM, and long runs of QUEUES, CHECK and REPLAY ALL | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, the data that a long run reads were replaced, or CLIENT UNBLOCK … ERROR. Ask again |
+//! | `DQDISABLED` | CLAIM, MCLAIM, RESCHEDULE ALL, REPLAY ALL, PURGE, REPAIR | `dq.enabled` is no |
+//! | `UNBLOCKED` | CLAIM, MCLAIM, and long runs of QUEUES, CHECK, REPAIR and REPLAY ALL | the wait is over: the server became a replica or loads its data, `dq.enabled` was set to no, the queue's slot went to another node or is on its way, the cluster is down for this node, the data that a long run reads were replaced, or CLIENT UNBLOCK … ERROR. Ask again |
 //! | `OOM` | PUSH, MPUSH, REPLAY; PAUSE and CONFIG SET, if the queue would be new | the server is at `maxmemory` |
 //! | `OOM` | CLAIM, MCLAIM, with BLOCK | clients that wait take all of `dq.max-waiting-memory` |
 //! | `READONLY` | all that change a queue | this is a replica |
@@ -86,6 +86,7 @@ mod purge;
 mod push;
 mod queues;
 mod release;
+mod repair;
 mod replay;
 mod reschedule;
 mod resume;
@@ -95,7 +96,7 @@ mod stats;
 use crate::redis::Command;
 
 /// Every command of the module.
-pub const ALL: [&Command; 22] = [
+pub const ALL: [&Command; 23] = [
     &push::COMMAND,
     &mpush::COMMAND,
     &claim::COMMAND,
@@ -118,4 +119,5 @@ pub const ALL: [&Command; 22] = [
     &config::COMMAND,
     &queues::COMMAND,
     &check::COMMAND,
+    &repair::COMMAND,
 ];

@@ -1,5 +1,4 @@
-//! DQ.CHECK: at once, or as a walk while the client waits; with REPAIR always as a walk, since the server takes the
-//! command for one that reads.
+//! DQ.CHECK, at once or as a walk while the client waits, and DQ.REPAIR, always as a walk.
 
 use super::walks::{self, Ground, Walk};
 use super::NODE;
@@ -85,15 +84,11 @@ fn fault_of(refusal: Refusal) -> Fault {
     }
 }
 
-/// As `begin`, and mends what it finds. The server lets those have the command who may only read: so it is asked whether
-/// the client may call `as_command`, which writes to `key`.
-pub fn begin_repair(ctx: &Ctx, name: &QueueName, as_command: &[&[u8]], reply: ReplyWalk) -> Result<(), String> {
+/// As `begin`, and repairs what it finds.
+pub fn begin_repair(ctx: &Ctx, name: &QueueName, reply: ReplyWalk) -> Result<(), String> {
     may_repair()?;
     if ctx.denies_blocking() {
         return Err(Fault::CannotWait.to_string());
-    }
-    if !ctx.may_call(as_command) {
-        return Err("NOPERM REPAIR is for users who may DQ.PURGE the queue".into());
     }
     NODE.begin(ctx);
     let state = super::find(ctx.db(), name, super::now(ctx)).state;

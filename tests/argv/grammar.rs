@@ -47,6 +47,7 @@ const NAMES: [&str; 44] = [
     "CONFIG",
     "QUEUES",
     "CHECK",
+    "REPAIR",
     "RESUME",
     "RESUME",
 ];
@@ -144,7 +145,6 @@ fn arguments(draw: &mut Draw, name: &str, words: &mut Words) {
         }
         "DROP" => option(draw, words, 2, |_| vec![b"FORCE".to_vec()]),
         "CONFIG" => config(draw, words),
-        "CHECK" => option(draw, words, 2, |draw| vec![draw.any_case("REPAIR")]),
         _ => {}
     }
 }

@@ -66,7 +66,7 @@ fn judge_shape(words: &Words, reply: &Reply) -> Result<(), String> {
             reply,
             |queue| matches!(queue.list(), Some([Reply::Bytes(_), n @ ..]) if n.len() == 6 && n.iter().all(is_int)),
         ),
-        "CHECK" => is_list(reply, |problem| {
+        "CHECK" | "REPAIR" => is_list(reply, |problem| {
             matches!(
                 problem.list(),
                 Some([Reply::Bytes(_), Reply::Bytes(_)] | [Reply::Bytes(_), Reply::Bytes(_), Reply::Int(0 | 1)])

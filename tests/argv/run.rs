@@ -78,6 +78,7 @@ const COMMANDS: [&str; 22] = [
     "CONFIG",
     "QUEUES",
     "CHECK",
+    "REPAIR",
 ];
 
 /// A connection and what is known of it.
@@ -351,9 +352,9 @@ impl Run {
     fn mend(&mut self, db: i64) {
         self.select(db);
         for name in SPOILT {
-            let repair = redis::cmd("DQ.CHECK").arg(name).arg("REPAIR").query::<redis::Value>(&mut self.control);
+            let repair = redis::cmd("DQ.REPAIR").arg(name).query::<redis::Value>(&mut self.control);
             if let Err(e) = repair {
-                assert_eq!(e.code(), Some("WRONGTYPE"), "DQ.CHECK {} REPAIR: {e}", show(name));
+                assert_eq!(e.code(), Some("WRONGTYPE"), "DQ.REPAIR {}: {e}", show(name));
                 continue;
             }
             let problems = list(&self.ask("DQ.CHECK", &[name]));

@@ -78,7 +78,7 @@ fn a_call_that_cannot_wait_answers_at_once() {
         }
     }
     for flags in ["E", "EC"] {
-        client.send(called(flags, args!["DQ.CHECK", "q", "REPAIR"]));
+        client.send(called(flags, args!["DQ.REPAIR", "q"]));
         assert_error(&client.error(), "ERR", &["nobody can wait"]);
     }
     if has_promises(&scene) {
@@ -93,7 +93,7 @@ fn a_call_that_cannot_wait_answers_at_once() {
 }
 
 #[test]
-fn repair_is_for_modules_and_for_users_who_may_purge() {
+fn repair_is_for_modules_and_for_users_who_may_run_it() {
     let scene = Scene::new();
     load_caller(&scene);
     if !has_promises(&scene) {
@@ -111,16 +111,16 @@ fn repair_is_for_modules_and_for_users_who_may_purge() {
     let mut client = Client::new(&scene);
     for flags in ["!K", "!KE", "!KEC"] {
         damage(&mut q);
-        let mended = list(&client.call(called(flags, args!["DQ.CHECK", "q", "REPAIR"])));
+        let mended = list(&client.call(called(flags, args!["DQ.REPAIR", "q"])));
         assert_eq!(text(&list(&mended[0])[0]), "job-without-index");
         q.watched().check_clean();
         ok!(q, "PURGE", "STATE", "ready");
     }
     // The module may do what its user may not, unless it asks to be bound by its rights.
     damage(&mut q);
-    reader.send(called("KEC", args!["DQ.CHECK", "q", "REPAIR"]));
-    assert_error(&reader.error(), "NOPERM", &["DQ.PURGE"]);
-    assert_eq!(list(&reader.call(called("KE", args!["DQ.CHECK", "q", "REPAIR"]))).len(), 1);
+    reader.send(called("KEC", args!["DQ.REPAIR", "q"]));
+    assert_error(&reader.error(), "NOPERM", &["dq.repair"]);
+    assert_eq!(list(&reader.call(called("KE", args!["DQ.REPAIR", "q"]))).len(), 1);
     q.watched().check_clean();
     scene.end();
 }
@@ -192,11 +192,11 @@ fn no_command_that_a_module_calls_harms_the_server() {
         args!["DQ.CONFIG", "q", "GET"],
         args!["DQ.QUEUES"],
         args!["DQ.CHECK", "q"],
-        args!["DQ.CHECK", "q", "REPAIR"],
+        args!["DQ.REPAIR", "q"],
         args!["DQ.DROP", "q", "FORCE"],
     ];
     let all = list(&scene.run(&["COMMAND", "LIST", "FILTERBY", "MODULE", "dq"])).len();
-    assert_eq!(commands.len(), all + 1, "every command, and REPAIR");
+    assert_eq!(commands.len(), all, "every command");
     for flags in ["", "E", "C", "EC", "!E", "SE", "K", "KE", "KEC", "!KE"] {
         for command in &commands {
             client.send(called(flags, command.clone()));

@@ -20,7 +20,7 @@ fn full(scene: &Scene, name: &str) -> Queue {
 
 /// What the test broke is whole again.
 fn repair(q: &mut Queue) {
-    ok!(q, "CHECK", "REPAIR");
+    ok!(q, "REPAIR");
     q.watched().check_clean();
 }
 

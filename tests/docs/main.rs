@@ -61,6 +61,7 @@ pages! {
     command_push: "docs/commands/push.md",
     command_queues: "docs/commands/queues.md",
     command_release: "docs/commands/release.md",
+    command_repair: "docs/commands/repair.md",
     command_replay: "docs/commands/replay.md",
     command_reschedule: "docs/commands/reschedule.md",
     command_resume: "docs/commands/resume.md",

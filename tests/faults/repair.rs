@@ -1,4 +1,4 @@
-//! DQ.CHECK REPAIR of very much, and where writes are paused or refused.
+//! DQ.REPAIR of very much, and where writes are paused or refused.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn very_many_jobs_are_found_again_while_others_are_served() {
     worker.unwatched();
     let reply = pinged(&server, "60,000 found again", || {
         std::thread::scope(|scope| {
-            let repair = scope.spawn(|| ok!(q, "CHECK", "REPAIR"));
+            let repair = scope.spawn(|| ok!(q, "REPAIR"));
             // Who works meanwhile is not disturbed.
             while !repair.is_finished() {
                 worker.push("meanwhile");
@@ -36,7 +36,7 @@ fn very_many_jobs_are_found_again_while_others_are_served() {
         })
     });
     assert_eq!(told(&reply), 1000, "the first of them");
-    assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 0);
+    assert_eq!(told(&ok!(q, "REPAIR")), 0);
     q.check_clean();
     assert_eq!(q.stats(["ready", "delayed", "leased"]).iter().sum::<i64>(), ids.len() as i64);
     assert_replica_same(&server, &replica);
@@ -53,7 +53,7 @@ fn it_waits_while_writes_are_paused() {
         q.raw::<i64>(args!["ZREM", q.key("due"), &id]);
         let begin = Instant::now();
         server.run(&["CLIENT", "PAUSE", "700", kind]);
-        assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1);
+        assert_eq!(told(&ok!(q, "REPAIR")), 1);
         assert!(begin.elapsed() >= Duration::from_millis(650), "{kind}: {:?}", begin.elapsed());
         q.check_clean();
         server.assert_alive();
@@ -66,9 +66,9 @@ fn it_is_refused_where_writes_are() {
     let id = q.push("x");
     q.raw::<i64>(args!["ZREM", q.key("due"), &id]);
     server.run(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
-    assert_error(&q.err("CHECK", args!["REPAIR"]), "NOREPLICAS", &[]);
+    assert_error(&q.err("REPAIR", args![]), "NOREPLICAS", &[]);
     server.run(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
-    assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1);
+    assert_eq!(told(&ok!(q, "REPAIR")), 1);
     q.check_clean();
     server.assert_alive();
 }
@@ -86,10 +86,10 @@ fn it_is_refused_after_a_failed_save() {
     let id = q.push("x");
     q.raw::<i64>(args!["ZREM", q.key("due"), &id]);
     fail_to_save(&server);
-    assert_error(&q.err("CHECK", args!["REPAIR"]), "MISCONF", &[]);
+    assert_error(&q.err("REPAIR", args![]), "MISCONF", &[]);
     assert_eq!(told(&ok!(q, "CHECK")), 1, "to look is allowed");
     server.run(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
-    assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1);
+    assert_eq!(told(&ok!(q, "REPAIR")), 1);
     q.check_clean();
     assert_eq!(q.ack(&held.receipt), 1);
     server.assert_alive();
@@ -102,7 +102,7 @@ fn what_ends_it_leaves_every_job_whole() {
         q.push_many(N, &args!["DELAY", "1h"]);
         q.raw::<i64>(args!["DEL", q.key("due")]);
         let refusal = std::thread::scope(|scope| {
-            let repair = scope.spawn(|| q.call("CHECK", args!["REPAIR"]));
+            let repair = scope.spawn(|| q.call("REPAIR", args![]));
             let mut other = server.queue("q");
             other.unwatched();
             wait_for("it to begin", || other.stat("ready") > 0);
@@ -117,7 +117,7 @@ fn what_ends_it_leaves_every_job_whole() {
         let mut q = server.queue("q");
         q.unwatched();
         assert!(q.stat("ready") < N as i64);
-        assert_eq!(told(&ok!(q, "CHECK", "REPAIR")), 1000);
+        assert_eq!(told(&ok!(q, "REPAIR")), 1000);
         q.check_clean();
         assert_eq!(q.stat("ready"), N as i64);
         server.assert_alive();

@@ -32,6 +32,7 @@ const NAMES: &[&str] = &[
     "DROP",
     "CONFIG",
     "CHECK",
+    "REPAIR",
 ];
 
 /// Every command with arguments that would do something, given a receipt and an id.
@@ -62,6 +63,7 @@ pub fn all_commands(receipt: &str, id: &str) -> Vec<(&'static str, Vec<Vec<u8>>)
         ("CONFIG", args!["RESET", "lease"]),
         ("DROP", args!["FORCE"]),
         ("CHECK", args![]),
+        ("REPAIR", args![]),
     ]
 }
 

@@ -194,7 +194,7 @@ fn case_02_nothing_that_acts_by_itself_stops_at_dangling_entries() {
     ok!(q, "CONFIG", "SET", "dead-max", 2);
     let dead = q.key("dead");
     wait_for("the trim", || q.raw::<i64>(args!["HLEN", &dead]) == 2);
-    ok!(q, "CHECK", "REPAIR");
+    ok!(q, "REPAIR");
     q.check_clean();
 }
 
@@ -215,7 +215,7 @@ fn case_03_whatever_key_goes_no_job_is_half_and_the_rest_is_found_again() {
         let (jobs_left, letters_left) = (has(&mut q, "jobs"), has(&mut q, "dead"));
         q.push("new");
         let mut met: BTreeSet<Vec<u8>> = q.claim_n(10).into_iter().map(|job| job.payload).collect();
-        ok!(q, "CHECK", "REPAIR");
+        ok!(q, "REPAIR");
         q.check_clean();
         q.watched();
         assert!(q.ack(&receipt) == i64::from(jobs_left), "{choice:b}: the worker at work can finish");
@@ -319,7 +319,7 @@ fn case_04_whatever_takes_a_job_out_frees_its_id() {
         ("leased", "PURGE", &["STATE", "leased"]),
         ("dead", "CANCEL", &["mine"]),
         ("leased", "DROP", &["FORCE"]),
-        ("lost", "CHECK", &["REPAIR"]),
+        ("lost", "REPAIR", &[]),
     ];
     for (state, name, words) in ends {
         let delay = if state == "delayed" { "1h" } else { "0" };
@@ -503,7 +503,7 @@ fn case_06_who_waits_is_woken_by_whatever_makes_a_job_due() {
     let (_, job) = held("lost", args![]);
     wakes(&server, "lost", "a repair", |q| {
         q.raw::<i64>(args!["ZREM", q.key("leased"), &job.id]);
-        ok!(q, "CHECK", "REPAIR");
+        ok!(q, "REPAIR");
     });
     wakes(&server, "paused", "the end of a pause of the server's", |q| {
         ok!(q, "PUSH", "x", "DELAY", 50);
@@ -821,7 +821,7 @@ fn case_12_at_maxmemory_only_what_makes_jobs_is_refused() {
             worker.wait_lapse(&job.id);
             assert!(!worker.claim_with(args!["BLOCK", "20s"]).is_empty());
         }
-        for words in [args!["PAUSE"], args!["RESUME"], args!["CHECK", "REPAIR"]] {
+        for words in [args!["PAUSE"], args!["RESUME"], args!["REPAIR"]] {
             let what = String::from_utf8_lossy(&words[0]).into_owned();
             if (what.as_str(), name) == ("PAUSE", "DROP") {
                 // It would make the queue anew.
@@ -984,7 +984,7 @@ fn after_operators(server: &Server) {
         ("PAUSE", &[]),
         ("CONFIG", &["SET", "lease", "7s", "max-leased", "3"]),
         ("CONFIG", &["RESET", "lease"]),
-        ("CHECK", &["REPAIR"]),
+        ("REPAIR", &[]),
     ];
     for (i, (name, words)) in acts.into_iter().enumerate() {
         let (mut q, _) = one_of_each(server, &format!("operator-{i}"));

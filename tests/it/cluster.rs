@@ -445,7 +445,7 @@ fn repair_mends_a_queue_in_a_cluster() {
     q.ok("PUSH", args!["gone", "ID", "gone", "DELAY", "1h"]);
     q.raw::<i64>(args!["ZREM", q.key("due"), &lost]);
     q.raw::<i64>(args!["HDEL", q.key("jobs"), "gone"]);
-    assert_eq!(list(&q.ok("CHECK", args!["REPAIR"])).len(), 2);
+    assert_eq!(list(&q.ok("REPAIR", args![])).len(), 2);
     q.check_clean();
     assert_eq!(q.claim().id, lost);
     assert_eq!(q.ack(&held.receipt), 1);
@@ -464,12 +464,12 @@ fn repair_leaves_a_queue_alone_whose_keys_are_on_their_way() {
         migrate(&q.key(moved), &source, &target);
         let digest = || [&source, &target].map(|server| text(&server.run(&["DEBUG", "DIGEST"])));
         let before = digest();
-        let refusal = error_text(&q.call("CHECK", args!["REPAIR"]).expect_err("half a queue is not to be mended"));
+        let refusal = error_text(&q.call("REPAIR", args![]).expect_err("half a queue is not to be mended"));
         assert!(refusal.starts_with("TRYAGAIN ") || refusal.starts_with("ASK "), "{moved}: {refusal}");
         let mut t = target.queue("mail");
         t.unwatched();
         redis::cmd("ASKING").exec(&mut t.con).expect("ASKING answers");
-        let refusal = error_text(&t.call("CHECK", args!["REPAIR"]).expect_err("nor is the other half"));
+        let refusal = error_text(&t.call("REPAIR", args![]).expect_err("nor is the other half"));
         assert_error(&refusal, "TRYAGAIN", &[]);
         assert_eq!(digest(), before, "{moved}");
         let left: Vec<Vec<u8>> = q.raw(args!["CLUSTER", "GETKEYSINSLOT", slot(&source, "mail"), 100]);
@@ -478,7 +478,7 @@ fn repair_leaves_a_queue_alone_whose_keys_are_on_their_way() {
             server.run(&["CLUSTER", "SETSLOT", &slot(&source, "mail"), "NODE", &id(&target)]);
         }
         let mut t = target.queue("mail");
-        assert_eq!(list(&t.ok("CHECK", args!["REPAIR"])).len(), 0, "{moved}");
+        assert_eq!(list(&t.ok("REPAIR", args![])).len(), 0, "{moved}");
         assert_eq!(t.ack(&job.receipt), 1);
         assert_eq!(t.claim().payload, b"ready");
     }

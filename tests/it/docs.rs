@@ -46,7 +46,8 @@ const COMMANDS: &[Facts] = &[
     ("extend", &[-4], &["write"], &["denyoom", "readonly"], &[]),
     ("stats", &[2], &["readonly"], &["write", "denyoom"], &[]),
     ("get", &[3], &["readonly"], &["write", "denyoom"], &[]),
-    ("check", &[-2], &["readonly", "blocking"], &["write", "denyoom"], &["REPAIR"]),
+    ("check", &[2], &["readonly", "blocking"], &["write", "denyoom"], &[]),
+    ("repair", &[2], &["write", "blocking"], &["denyoom", "readonly"], &[]),
     (
         "peek",
         &[-2],
@@ -256,7 +257,6 @@ fn an_unknown_option_is_answered_with_those_that_there_are() {
         ("retry", args!["q", &receipt]),
         ("release", args!["q"]),
         ("fail", args!["q", &receipt]),
-        ("check", args!["q"]),
         ("peek", args!["q"]),
         ("reschedule", args!["q"]),
         ("purge", args!["q"]),

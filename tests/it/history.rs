@@ -62,7 +62,7 @@ impl History {
             23 => ("RESCHEDULE", args!["DELAY", delay, "ALL"]),
             24 => ("CONFIG", args!["SET", "max-leased", self.dice.between(0, 9)]),
             25 => ("CONFIG", args!["SET", "max-length", self.dice.between(20, 60)]),
-            26 => ("CHECK", args!["REPAIR"]),
+            26 => ("REPAIR", args![]),
             _ if self.dice.one_in(2) => ("PAUSE", args![]),
             _ => ("RESUME", args![]),
         }

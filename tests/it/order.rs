@@ -186,7 +186,7 @@ fn jobs_that_repair_found_again() {
     push_all(&mut q, "1h");
     q.unwatched();
     q.raw::<i64>(args!["DEL", q.key("due")]);
-    assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), IDS.len());
+    assert_eq!(list(&ok!(q, "REPAIR")).len(), IDS.len());
     q.watched();
     level(&mut q);
     assert_in_order(&mut q);
@@ -258,7 +258,7 @@ fn after_a_failover_to_a_clock_behind() {
                 // The job comes back.
                 q.unwatched();
                 q.raw::<i64>(args!["ZADD", q.key("leased"), 1, "~"]);
-                ok!(q, "CHECK", "REPAIR");
+                ok!(q, "REPAIR");
                 q.raw::<()>(args!["CONFIG", "SET", "dq.purge-interval", 10]);
                 wait_until("the lease to end", || {
                     q.raw::<Option<i64>>(args!["ZSCORE", q.key("leased"), "~"]).is_none().then_some(())
@@ -342,7 +342,7 @@ fn entries_of_the_first_version_are_worked_on() {
         }),
         ("repair", |q| {
             assert_eq!(findings(q), ["due-out-of-place a", "due-out-of-place b"]);
-            assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), 2);
+            assert_eq!(list(&ok!(q, "REPAIR")).len(), 2);
             assert_eq!(q.claim_n(10).iter().map(|job| job.id.clone()).take(2).collect::<Vec<_>>(), ["b", "a"]);
         }),
         ("grow stale and die", |q| {
@@ -424,7 +424,7 @@ fn a_second_entry_of_a_job_hands_it_out_once() {
             let claimed = q.claim_n(10);
             assert_eq!(claimed.len(), usize::from(state == "ready"), "never before its due time, and once");
             // The entry that is not the job's was met, or goes now.
-            assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), usize::from(at > 1), "{state}");
+            assert_eq!(list(&ok!(q, "REPAIR")).len(), usize::from(at > 1), "{state}");
             q.check_clean();
             ok!(q, "DROP", "FORCE");
         }
@@ -493,7 +493,7 @@ fn an_id_written_by_hand_that_looks_like_a_place() {
     q.unwatched();
     let id = [number_text(5), b" x".to_vec()].concat();
     q.raw::<i64>(args!["HSET", q.key("jobs"), &id, b"\x92\x01\xc4\x01p".to_vec()]);
-    assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), 1);
-    assert_eq!(ok!(q, "CHECK", "REPAIR"), redis::Value::Array(Vec::new()), "nothing is left to repair");
+    assert_eq!(list(&ok!(q, "REPAIR")).len(), 1);
+    assert_eq!(ok!(q, "REPAIR"), redis::Value::Array(Vec::new()), "nothing is left to repair");
     assert!(q.claim_n(1).is_empty(), "no receipt can name it");
 }

@@ -1,4 +1,4 @@
-//! DQ.CHECK REPAIR mends what breaks an invariant, and loses no job.
+//! DQ.REPAIR mends what breaks an invariant, and loses no job.
 
 use redis::Value;
 
@@ -6,13 +6,13 @@ use crate::check::{bad_records, findings};
 use crate::common::*;
 use crate::{args, err, ok};
 
-/// What REPAIR says, as `problem id mended`, in order.
+/// What DQ.REPAIR says, as `problem id mended`, in order.
 fn repair(q: &mut Queue) -> Vec<String> {
     let line = |row: &Value| {
         let row = list(row);
         format!("{} {} {}", text(&row[0]), text(&row[1]), int(&row[2]))
     };
-    list(&ok!(q, "CHECK", "REPAIR")).iter().map(line).collect()
+    list(&ok!(q, "REPAIR")).iter().map(line).collect()
 }
 
 /// That all is well after it, and that a second one finds nothing.
@@ -274,7 +274,7 @@ fn replicas_and_the_aof_follow() {
     // A replica looks, and does not mend.
     let mut other = replica.queue("q");
     assert_eq!(findings(&mut other), Vec::<String>::new());
-    assert_error(&err!(other, "CHECK", "REPAIR"), "READONLY", &[]);
+    assert_error(&err!(other, "REPAIR"), "READONLY", &[]);
     let before = server.dump();
     server.crash_and_restart();
     assert_eq!(server.dump(), before);
@@ -288,24 +288,24 @@ fn refused_where_it_may_not_write() {
     for user in [["viewer", "%R~*", "+dq.check"], ["reader", "~*", "+dq.check"], ["other", "~b", "+dq.check"]] {
         server.run(&[&["ACL", "SETUSER", user[0], "on", "nopass"], &user[1..]].concat());
     }
-    server.run(&["ACL", "SETUSER", "operator", "on", "nopass", "~q", "+dq.check", "+dq.purge"]);
-    server.run(&["ACL", "SETUSER", "half", "on", "nopass", "%R~q", "+dq.check", "+dq.purge"]);
+    server.run(&["ACL", "SETUSER", "operator", "on", "nopass", "~q", "+dq.repair"]);
+    server.run(&["ACL", "SETUSER", "half", "on", "nopass", "%R~q", "+dq.check", "+dq.repair"]);
     for user in ["viewer", "reader", "half", "other"] {
         let mut as_user = server.queue("q");
         as_user.unwatched();
         as_user.raw::<()>(args!["AUTH", user, "x"]);
         let looks = as_user.call("CHECK", args![]).is_ok();
         assert_eq!(looks, user != "other", "{user}");
-        let refusal = as_user.call("CHECK", args!["REPAIR"]).expect_err("it is not for them");
+        let refusal = as_user.call("REPAIR", args![]).expect_err("it is not for them");
         assert_eq!(refusal.code(), Some("NOPERM"), "{user}: {refusal}");
     }
     server.set("enabled", "no");
-    assert_error(&err!(q, "CHECK", "REPAIR"), "DQDISABLED", &[]);
+    assert_error(&err!(q, "REPAIR"), "DQDISABLED", &[]);
     server.set("enabled", "yes");
-    let script = ["EVAL", "return redis.call('DQ.CHECK', KEYS[1], 'REPAIR')", "1", "q"];
+    let script = ["EVAL", "return redis.call('DQ.REPAIR', KEYS[1])", "1", "q"];
     let refusal = server.try_run(&script).expect_err("a script cannot wait");
     assert!(refusal.to_string().contains("nobody can wait"), "{refusal}");
-    let refusal = redis::pipe().atomic().cmd("DQ.CHECK").arg("q").arg("REPAIR").query::<Value>(&mut q.con);
+    let refusal = redis::pipe().atomic().cmd("DQ.REPAIR").arg("q").query::<Value>(&mut q.con);
     assert!(refusal.is_err_and(|e| e.to_string().contains("nobody can wait")), "nor does a transaction");
     assert_eq!(findings(&mut q).len(), 1, "nothing was mended");
     let mut operator = server.queue("q");
@@ -321,5 +321,5 @@ fn a_key_of_another_type() {
     q.push("x");
     q.raw::<i64>(args!["DEL", q.key("leased")]);
     q.raw::<()>(args!["SET", q.key("leased"), "x"]);
-    assert_error(&err!(q, "CHECK", "REPAIR"), "WRONGTYPE", &[]);
+    assert_error(&err!(q, "REPAIR"), "WRONGTYPE", &[]);
 }

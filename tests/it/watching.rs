@@ -44,7 +44,7 @@ fn steps() -> Vec<(&'static str, Vec<Words>, Words)> {
         ("", vec![push(), mine()], args!["GET", "mine"]),
         ("", vec![push()], args!["PEEK"]),
         ("", vec![push()], args!["CHECK"]),
-        ("", vec![push()], args!["CHECK", "REPAIR"]),
+        ("", vec![push()], args!["REPAIR"]),
         ("", vec![push()], args!["CONFIG", "GET"]),
         ("", vec![], claim()),
         ("", vec![push(), args!["PAUSE"]], args!["PAUSE"]),

@@ -69,7 +69,7 @@ impl Run<'_> {
         let found = self.send_plain(args!["DQ.CHECK", &name]);
         let row = vec![bulk(problem.as_bytes()), bulk(id)];
         expect(&found, &Value::Array(vec![Value::Array(row.clone())]))?;
-        let found = self.send_plain(args!["DQ.CHECK", &name, "REPAIR"]);
+        let found = self.send_plain(args!["DQ.REPAIR", &name]);
         let row = [row, vec![Value::Int(i64::from(mended))]].concat();
         expect(&found, &Value::Array(vec![Value::Array(row)]))?;
         self.world.change(q, |_, _| ());

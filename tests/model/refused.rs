@@ -168,7 +168,7 @@ pub const REFUSED: &[&str] = &[
     "CONFIG $Q RESET odd",
     "CONFIG $Q RESET lease lease",
     "CHECK $Q x",
-    "CHECK $Q REPAIR REPAIR",
+    "REPAIR $Q REPAIR",
     "QUEUES MATCH",
     "QUEUES x",
     "QUEUES MATCH a MATCH b",

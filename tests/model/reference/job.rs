@@ -93,7 +93,7 @@ pub fn lapse(record: &mut Record, rules: &Rules) -> Next {
     }
 }
 
-/// DQ.CHECK REPAIR found the job in no index.
+/// DQ.REPAIR found the job in no index.
 pub fn lose(record: &mut Record) {
     record.claims += 1;
     record.lapses += 1;
