@@ -19,6 +19,7 @@ import java.time.format.DateTimeParseException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -26,6 +27,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Level;
 import java.util.logging.Logger;
 import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -143,9 +145,22 @@ public final class Worker {
             }
             Runtime.getRuntime().halt(0);
         }));
-        worker.threads.submit(worker::keepLeases);
-        worker.claim();
-        worker.giveBackTheRest();
+        worker.threads.execute(() -> vital(worker::keepLeases));
+        vital(() -> {
+            worker.claim();
+            worker.giveBackTheRest();
+            return null;
+        });
+    }
+
+    /** A part that the worker cannot live without: if it breaks, the process ends, and is started anew. */
+    static void vital(Callable<Void> part) {
+        try {
+            part.call();
+        } catch (Throwable error) {
+            LOG.log(Level.SEVERE, "the worker broke, the process ends; its jobs come back when their leases end", error);
+            Runtime.getRuntime().halt(1);
+        }
     }
 
     boolean isStopping() { return stopping.getCount() == 0; }

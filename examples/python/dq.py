@@ -53,6 +53,15 @@ def backoff_s(tries):
     return min(5, 0.1 * 2 ** min(tries, 6)) * random.uniform(0.5, 1)
 
 
+def vital(part, *words):
+    """Runs a part of the worker that it cannot live without: if it breaks, the process ends, and is started anew."""
+    try:
+        part(*words)
+    except BaseException:
+        log.critical("%s broke: the process ends; its jobs come back when their leases end", part.__name__, exc_info=True)
+        os._exit(1)
+
+
 class Worker:
     def __init__(self, queue, handle, hands=4, lease_ms=30_000):
         # The claim waits at the server: its connection is more patient than that, and nothing else waits behind it.
@@ -64,9 +73,9 @@ class Worker:
         self.stopping = threading.Event()
 
     def start(self):
-        self.claimer = threading.Thread(target=self.claim, daemon=True)
+        self.claimer = threading.Thread(target=vital, args=(self.claim,), daemon=True)
         self.claimer.start()
-        threading.Thread(target=self.keep_leases, daemon=True).start()
+        threading.Thread(target=vital, args=(self.keep_leases,), daemon=True).start()
 
     def stop(self, grace_s):
         """Lets the hands finish for a while; what still runs then is given back, and no failure is counted."""
@@ -103,7 +112,8 @@ class Worker:
             for receipt, payload, id, *_ in jobs:
                 with self.lock:
                     lost = self.held[receipt] = threading.Event()
-                threading.Thread(target=self.work, args=(receipt, payload, id.decode(), lost), daemon=True).start()
+                words = self.work, receipt, payload, id.decode(), lost
+                threading.Thread(target=vital, args=words, daemon=True).start()
             for _ in range(hands - len(jobs)):
                 self.free.release()
 

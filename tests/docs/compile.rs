@@ -17,7 +17,6 @@ static BUILDING: Mutex<()> = Mutex::new(());
 pub fn check(kind: &str, page: &str, block: &Block) -> Result<(), String> {
     let check = match kind {
         "go" => go,
-        "js" => js,
         "rust" => rust,
         "java" => java,
         "json" => json,
@@ -27,21 +26,13 @@ pub fn check(kind: &str, page: &str, block: &Block) -> Result<(), String> {
     };
     let _only_one = BUILDING.lock().unwrap_or_else(|e| e.into_inner());
     match check(page, block) {
-        Err(Trouble::Missing(why)) if toolchain::is_demanded(kind_name(kind)) => Err(why),
+        Err(Trouble::Missing(why)) if toolchain::is_demanded(kind) => Err(why),
         Err(Trouble::Missing(why)) => {
             tell(&format!("docs: SKIPPED {page}:{}: {why}\n", block.line));
             Ok(())
         }
         Err(Trouble::Wrong(why)) => Err(why),
         Ok(()) => Ok(()),
-    }
-}
-
-/// The language as `DQ_TEST_LANGUAGES` names it.
-fn kind_name(kind: &str) -> &str {
-    match kind {
-        "js" => "node",
-        other => other,
     }
 }
 
@@ -87,13 +78,6 @@ fn go_file(statements: &str) -> String {
     let used = PACKAGES.iter().filter(|(name, _)| text.contains(name));
     let imports: String = used.map(|(_, package)| format!("import {package:?}\n")).collect();
     format!("package page\n\n{imports}\n{text}")
-}
-
-fn js(page: &str, block: &Block) -> Checked {
-    toolchain::node().map_err(Trouble::Missing)?;
-    let file = scratch("js").map_err(Trouble::Missing)?.join(format!("{}.mjs", block_name(page, block)));
-    write(&file, &block.text)?;
-    run(Command::new("node").arg("--check").arg(&file)).map_err(Trouble::Wrong)
 }
 
 /// A whole program, or statements of an async function, with the libraries of examples/rust.

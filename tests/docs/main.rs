@@ -17,6 +17,7 @@ mod commands;
 mod compile;
 mod console;
 mod files;
+mod javascript;
 mod links;
 mod page;
 mod python;

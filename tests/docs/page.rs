@@ -5,7 +5,8 @@
 //! | `console` | a session of redis-cli on port 6380: what it prints must be what the page shows. An id, a tenure (`k3f`) and a time in ms stand for the real ones; `...` on a line of its own stands for any lines |
 //! | `sh` | run by bash, which ends at the first error, in the page's folder; `$DQ_ROOT` is the checkout |
 //! | `python` | all of a page in one process, in order; once with Debian's redis-py, once with the newest |
-//! | `go`, `js`, `rust`, `java` | must compile |
+//! | `js` | each a program of its own, run by Node |
+//! | `go`, `rust`, `java` | must compile |
 //! | `conf` | a server must start with these lines |
 //! | `yaml`, `json` | must parse |
 //! | `text` | shown only |
@@ -21,9 +22,10 @@ use crate::blocks::{Block, Note};
 use crate::common::server::{module_path, mortal, new_dir};
 use crate::common::{self, Server};
 use crate::console::Session;
+use crate::javascript::Program;
 use crate::python::{Python, Way};
 use crate::same::Names;
-use crate::{blocks, compile, files, tell, toolchain};
+use crate::{blocks, compile, files, javascript, tell, toolchain};
 
 /// What stands in the documents for the module where it is installed.
 const INSTALLED: &str = "/usr/lib/redis/modules/libdq.so";
@@ -42,7 +44,7 @@ pub fn run(path: &str) {
 /// Runs the blocks of a page that has Python in it once more, with the newest redis-py.
 pub fn run_with_newest_redis_py(path: &str) {
     match toolchain::newest_python() {
-        Ok(python) => run_with(path, &python, &|kind| ["python", "console", "sh", "text"].contains(&kind)),
+        Ok(python) => run_with(path, &python, &|kind| ["python", "js", "console", "sh", "text"].contains(&kind)),
         Err(why) if toolchain::is_demanded("python") => panic!("python is demanded: {why}"),
         Err(why) => tell(&format!("docs: SKIPPED {path} with the newest redis-py: {why}\n")),
     }
@@ -58,10 +60,14 @@ fn run_with(path: &str, python: &str, is_meant: &dyn Fn(&str) -> bool) {
         session: None,
         python: None,
         names: Names::default(),
-        printed: None,
+        programs: Vec::new(),
+        printed: Printed::Nothing,
     };
     for block in blocks::of(&text).into_iter().filter(|block| is_meant(&block.kind)) {
         page.run(&block).unwrap_or_else(|why| panic!("\n{path}:{}: {why}", block.line));
+    }
+    for program in &mut page.programs {
+        program.check().unwrap_or_else(|why| panic!("\n{path}: {why}"));
     }
     if let Some(python) = &mut page.python {
         python.end().unwrap_or_else(|why| panic!("\n{path}: {why}"));
@@ -78,8 +84,21 @@ struct Page<'a> {
     session: Option<Session>,
     python: Option<Python>,
     names: Names,
-    /// What the last shell block printed; `None` where the last program was Python's.
-    printed: Option<String>,
+    /// The blocks of JavaScript that run in the background.
+    programs: Vec<Program>,
+    printed: Printed,
+}
+
+/// What the last program printed.
+enum Printed {
+    Nothing,
+    Text(String),
+    /// Python's, which may still run.
+    Python,
+    /// That of the last of `programs`, which may still run.
+    Program,
+    /// This machine cannot run it.
+    Skipped,
 }
 
 impl Page<'_> {
@@ -93,6 +112,7 @@ impl Page<'_> {
             (_, "text") => Ok(()),
             (_, "console") => self.type_in(block),
             (note, "python") => self.run_python(block, note),
+            (note, "js") => self.run_javascript(block, note),
             (_, "sh") => self.run_shell(&block.text),
             (_, "conf") => self.start_with(&block.text),
             (_, kind) => compile::check(kind, self.path, block),
@@ -131,7 +151,7 @@ impl Page<'_> {
             _ => Way::Now,
         };
         let text = self.here(&block.text);
-        self.printed = None;
+        self.printed = Printed::Python;
         let (interpreter, folder) = (self.interpreter, &self.folder);
         self.python.get_or_insert_with(|| Python::new(interpreter, folder)).run(self.path, block.line, &text, way)
     }
@@ -147,24 +167,49 @@ impl Page<'_> {
             let errors = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}; it printed:\n{printed}{errors}", output.status));
         }
-        self.printed = Some(printed);
+        self.printed = Printed::Text(printed);
+        Ok(())
+    }
+
+    fn run_javascript(&mut self, block: &Block, note: &Note) -> Result<(), String> {
+        let text = self.here(&block.text);
+        let mut program = match javascript::start(&self.folder, &format!("line-{}", block.line), &text) {
+            Ok(program) => program,
+            Err(why) if toolchain::is_demanded("node") => return Err(why),
+            Err(why) => {
+                tell(&format!("docs: SKIPPED {}:{}: {why}\n", self.path, block.line));
+                self.printed = Printed::Skipped;
+                return Ok(());
+            }
+        };
+        if matches!(note, Note::Thread | Note::Process) {
+            self.programs.push(program);
+            self.printed = Printed::Program;
+        } else {
+            self.printed = Printed::Text(program.finish()?);
+        }
         Ok(())
     }
 
     /// Compares what the last program printed, and waits for it where that one still runs.
     fn compare_printed(&mut self, shown: &str) -> Result<(), String> {
         let shown: Vec<&str> = shown.lines().collect();
-        let Page { printed, python, names, .. } = self;
+        let Page { printed, python, programs, names, .. } = self;
         let mut is_same =
             |printed: &str| names.lines("", &shown, &printed.lines().collect::<Vec<_>>(), &|_, _, _| false);
-        let (Some(python), None) = (python, &printed) else {
-            let printed = printed.as_deref().ok_or("nothing before it prints")?;
-            return is_same(printed).then_some(()).ok_or_else(|| format!("it printed:\n{printed}"));
+        let mut look: Box<dyn FnMut() -> Result<String, String>> = match (printed, python, programs.last_mut()) {
+            (Printed::Skipped, ..) => return Ok(()),
+            (Printed::Text(printed), ..) => {
+                return is_same(printed).then_some(()).ok_or_else(|| format!("it printed:\n{printed}"));
+            }
+            (Printed::Python, Some(python), _) => Box::new(|| python.printed()),
+            (Printed::Program, _, Some(program)) => Box::new(|| program.check().map(|()| program.printed())),
+            _ => return Err("nothing before it prints".into()),
         };
         let mut last = String::new();
         let end = std::time::Instant::now() + common::DEADLINE;
         while std::time::Instant::now() < end {
-            last = python.printed()?;
+            last = look()?;
             if is_same(&last) {
                 return Ok(());
             }
@@ -184,6 +229,7 @@ impl Page<'_> {
 impl Drop for Page<'_> {
     fn drop(&mut self) {
         self.python = None;
+        self.programs.clear();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

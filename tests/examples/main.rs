@@ -14,6 +14,7 @@ mod languages;
 mod program;
 mod receiver;
 mod scenario;
+#[allow(dead_code)]
 mod toolchain;
 
 use std::time::Duration;

@@ -1,6 +1,8 @@
 //! What every worker of `examples/` has to do, whatever its language.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -43,6 +45,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("stops-with-little-grace", stops_with_little_grace),
     ("hands", hands),
     ("delivers", delivers),
+    ("breaks", breaks),
 ];
 
 /// Most of a scene's time is waiting, so some are played at once.
@@ -138,6 +141,44 @@ fn wait_gone(q: &mut Queue, id: &str) {
 
 fn wait_state(q: &mut Queue, id: &str, state: &str) {
     wait_for(&format!("{id} to be {state}"), || field(q, id, "state").is_some_and(|value| text(&value) == state));
+}
+
+/// A worker that meets what it cannot live with ends, with an error, and does not stay up without its claims.
+fn breaks(stage: &Stage) {
+    // A command that replies with what is no job, whatever it is asked.
+    let server = Server::builder().without_module().line("rename-command MGET DQ.CLAIM").start();
+    // The worker in Rust takes that for a refusal, and goes on. More jobs than it has hands break it.
+    let port = if stage.language.name == "rust" { of_too_many_jobs() } else { server.port };
+    let mut worker = stage.worker(&Settings::of(port, stage.name).and("DQ_HANDS", 2));
+    let ended = worker.ended();
+    assert!(ended.code().is_some_and(|code| code != 0), "{ended:?}");
+    assert!(worker.log().len() > 100, "it says nothing: {}", worker.log());
+}
+
+/// The port of what replies to every claim with three jobs, and to all else with OK.
+fn of_too_many_jobs() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it has an address").port();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().expect("a socket has two ends")).lines();
+                while let Some(Ok(head)) = lines.next() {
+                    // A text of several lines may be cut in the middle; only the heads of commands count.
+                    let Some(count) = head.strip_prefix('*').and_then(|count| count.parse::<usize>().ok()) else {
+                        continue;
+                    };
+                    let words: Vec<String> = lines.by_ref().take(2 * count).map_while(Result::ok).collect();
+                    let job = "*3\r\n$3\r\na:1\r\n$1\r\nx\r\n$1\r\na\r\n";
+                    let is_claim = words.iter().any(|word| word == "DQ.CLAIM");
+                    let reply = if is_claim { format!("*3\r\n{job}{job}{job}") } else { "+OK\r\n".to_string() };
+                    // The worker may be gone.
+                    let _ = stream.write_all(reply.as_bytes());
+                }
+            });
+        }
+    });
+    port
 }
 
 /// What docs/users.md gives a worker and a producer.

@@ -162,9 +162,13 @@ where
     pub async fn run(self: Arc<Self>, stop: impl Future<Output = ()>) {
         let hands = Arc::new(Semaphore::new(self.hands));
         let (tell_stop, stopping) = watch::channel(false);
-        let keeper = tokio::spawn(Arc::clone(&self).keep_leases());
-        let claimer = tokio::spawn(Arc::clone(&self).claim(Arc::clone(&hands), stopping));
-        stop.await;
+        let mut keeper = tokio::spawn(Arc::clone(&self).keep_leases());
+        let mut claimer = tokio::spawn(Arc::clone(&self).claim(Arc::clone(&hands), stopping));
+        tokio::select! {
+            _ = stop => {}
+            ended = &mut claimer => broke("the claims", ended),
+            ended = &mut keeper => broke("the leases", ended),
+        }
         log::info!("stopping");
         let until = Instant::now() + self.grace;
         let _ = tell_stop.send(true);
@@ -325,6 +329,12 @@ where
     fn command(&self, verb: &str) -> Cmd {
         redis::cmd(verb).arg(&self.queue).take()
     }
+}
+
+/// A task that the worker cannot live without has ended, by a panic: the process ends, and is started anew.
+fn broke(task: &str, ended: Result<(), tokio::task::JoinError>) {
+    log::error!("{task} broke, the process ends; its jobs come back when their leases end: {ended:?}");
+    std::process::exit(1)
 }
 
 fn stale(verb: &str, receipt: &str, tries: u32) {
