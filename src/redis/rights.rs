@@ -71,18 +71,6 @@ impl Ctx {
         user.resolve().map(|_| user)
     }
 
-    /// Whether the client that called, which can wait, may run a command, its name first. A module that calls without a
-    /// user may run all.
-    pub fn may_call(&self, command: &[&[u8]]) -> bool {
-        let call: Vec<_> = command.iter().map(|word| Text::new(word)).collect();
-        match self.dry_run(&call) {
-            DryRun::Allowed | DryRun::NoUser => true,
-            DryRun::Denied | DryRun::Refused => false,
-            // A client that can wait, as in `user`.
-            DryRun::Unknown => self.user(&call).is_some_and(|user| self.user_may(&user, &call)),
-        }
-    }
-
     /// Whether a user may run a command, its name first, in the database that is selected. What is denied is in ACL LOG.
     pub fn user_may(&self, user: &User, call: &[Text]) -> bool {
         let Some(user) = user.resolve() else { return false };

@@ -4,7 +4,7 @@ use super::draw::{Draw, FIELDS, SPOILT};
 use super::wire::Words;
 
 /// The module's commands, some more often than others.
-const NAMES: [&str; 44] = [
+const NAMES: [&str; 45] = [
     "PUSH",
     "PUSH",
     "PUSH",

@@ -55,7 +55,7 @@ const SETTINGS: [(&str, &str); 23] = [
 ];
 
 /// Every command of the module.
-const COMMANDS: [&str; 22] = [
+const COMMANDS: [&str; 23] = [
     "PUSH",
     "MPUSH",
     "CLAIM",

@@ -145,9 +145,9 @@ fn queue(server: &Server) -> Queue {
 /// Each job is in one place of the queue's keys.
 fn assert_whole(q: &mut Queue) {
     q.check_clean();
-    let [jobs, due, leased] = ["jobs", "due", "leased"].map(|key| q.key(key));
+    let [jobs, leased] = ["jobs", "leased"].map(|key| q.key(key));
     let mut ids: Vec<String> = q.raw(args!["HKEYS", jobs]);
-    let mut placed: Vec<String> = q.raw(args!["ZRANGE", due, 0, -1]);
+    let mut placed = q.due_ids();
     placed.extend(q.raw::<Vec<String>>(args!["ZRANGE", leased, 0, -1]));
     ids.sort();
     placed.sort();

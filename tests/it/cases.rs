@@ -989,7 +989,7 @@ fn after_operators(server: &Server) {
     for (i, (name, words)) in acts.into_iter().enumerate() {
         let (mut q, _) = one_of_each(server, &format!("operator-{i}"));
         ok!(q, "CONFIG", "SET", "lease", "9s");
-        if name == "CHECK" {
+        if name == "REPAIR" {
             q.unwatched();
             let member = q.due_member("ready");
             q.raw::<i64>(args!["ZREM", q.key("due"), member]);

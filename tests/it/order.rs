@@ -413,7 +413,7 @@ fn a_second_entry_of_a_job_hands_it_out_once() {
     let server = Server::start();
     // What stands in `due` beside the place of `mine`: its id, and the place of a job that it was before.
     for other in [b"mine".to_vec(), [number_text(1), b" mine".to_vec()].concat()] {
-        for (at, state) in [(1_i64, "delayed"), (9_000_000_000_000, "ready")] {
+        for (at, state) in [(1_i64, "delayed"), (8_000_000_000_000, "ready")] {
             let mut q = server.queue("q");
             let delay = if state == "delayed" { "1h" } else { "0" };
             ok!(q, "PUSH", "x", "ID", "mine", "DELAY", delay);

@@ -204,10 +204,11 @@ fn scores_beyond_every_clock() {
     }
     for late in ["1e18", "inf", &format!("{}", LATEST + 1), &format!("{}000", q.now())] {
         for (companion, id) in [("due", "due"), ("leased", "leased"), ("dead:at", "dead"), ("ids", "done")] {
-            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", late, id]);
+            let entry = if companion == "due" { q.due_member(id) } else { id.into() };
+            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", late, entry]);
         }
-        for companion in ["due", "ids"] {
-            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", LATEST, "latest"]);
+        for (companion, entry) in [("due", q.due_member("latest")), ("ids", "latest".into())] {
+            q.raw::<i64>(args!["ZADD", q.key(companion), "XX", LATEST, entry]);
         }
         let before = q.now();
         assert_eq!(repair(&mut q), ["dead", "done", "due", "leased"].map(|id| format!("bad-score {id} 1")), "{late}");

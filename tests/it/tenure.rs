@@ -178,7 +178,8 @@ fn back_up(q: &mut Queue) -> Backup {
 /// that do it.
 const WAYS: &[(&str, Way)] = &[
     ("DEL and RESTORE", |backup| {
-        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
+        // The header last: DQ makes one for jobs that have none.
+        let delete = backup.iter().rev().map(|(key, _)| args!["DEL", key]);
         let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);
         [vec![], delete.chain(restore).collect()]
     }),
@@ -197,7 +198,8 @@ const WAYS: &[(&str, Way)] = &[
         let mut keep = vec![args!["SELECT", 1]];
         keep.extend(backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]));
         keep.push(args!["SELECT", 0]);
-        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
+        // The header last: DQ makes one for jobs that have none.
+        let delete = backup.iter().rev().map(|(key, _)| args!["DEL", key]);
         let all = delete.chain([args!["SELECT", 1]]);
         let all = all.chain(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
         [keep, all.chain([args!["SELECT", 0]]).collect()]
