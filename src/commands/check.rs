@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `due-without-job`, `leased-without-job` | an index entry whose job is gone |
 //! | `job-without-index` | a job that no claim can reach |
+//! | `due-out-of-place` | a member of `due` that is not [the place](../keys.md#places) of its job: somebody wrote it, or the id was pushed again after its job lost the record |
 //! | `due-and-leased` | a job in two places |
 //! | `dead-without-time` | a dead letter that no list shows |
 //! | `time-without-dead` | the time of a dead letter that is gone |

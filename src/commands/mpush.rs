@@ -18,6 +18,8 @@
 //! with the same ranges and defaults, and hold for every job. With PAYLOADS, KEEP, NX and REPLACE are refused, since they act
 //! on callers' ids. With JOBS, DELAY and AT are refused, since each job has its own delay.
 //!
+//! Jobs with the same due time leave in the order in which they stand here, whoever chose their ids.
+//!
 //! One call carries at most 8 MiB (8,388,608 bytes) of payload; a single larger job passes alone, up to `max-payload`.
 //!
 //! # Reply

@@ -8,9 +8,9 @@
 //!
 //! | option | range | default | |
 //! | --- | --- | --- | --- |
-//! | `STATE` | `ready`, `delayed`, `leased`, `dead` | the ready and then the delayed ones, as claims come to them | the jobs of one state, in the order in which they are due, their leases end, or they died, and then of their ids |
+//! | `STATE` | `ready`, `delayed`, `leased`, `dead` | the ready and then the delayed ones, as claims come to them | the jobs of one state, in the order in which they are due, their leases end, or they died; of one ms, due jobs in push order, others by their ids |
 //! | `COUNT n` | 1 to 1,000 | 10 | at most so many |
-//! | `AFTER cursor` | what the page before gave; 0 begins anew | 0 | goes on behind that page, whatever came or went meanwhile |
+//! | `AFTER cursor` | what the page before gave, which can hold a blank; 0 begins anew | 0 | goes on behind that page, whatever came or went meanwhile |
 //!
 //! A job that moves behind the cursor meanwhile comes again, one that moves before it does not come. One reply carries at
 //! most 8 MiB of records; a single larger job passes alone. An entry without a job that can be read counts, and is left out:

@@ -20,10 +20,12 @@
 //! | `NX` | | | a duplicate is answered with nil; needs ID |
 //! | `REPLACE` | | | a duplicate takes the place of the job that is due; needs ID |
 //!
+//! Jobs with the same due time leave in the order of their pushes, whoever chose their ids.
+//!
 //! **With `ID`, pushing twice makes one job**, so a producer that got no answer can send the push again. The id is taken
 //! while the job is due or leased, and for KEEP after the push if that is longer. While it is taken, a push of the same id
 //! changes nothing and answers the id, or nil with NX. With REPLACE, a job that is still due takes the new payload, time and
-//! options, and counts from zero; a leased one stays as it is. A job that becomes a dead letter, or is cancelled or purged,
+//! options, counts from zero, and stands behind the jobs that were pushed before; a leased one stays as it is. A job that becomes a dead letter, or is cancelled or purged,
 //! gives its id free at once.
 //!
 //! # Reply

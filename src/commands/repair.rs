@@ -28,11 +28,12 @@
 //! | --- | --- |
 //! | `due-without-job`, `leased-without-job` | the entry goes |
 //! | `job-without-index` | it is due now, its receipt is [late](README.md#late-receipts), and one lapse is counted, which never makes it a dead letter |
+//! | `due-out-of-place` | it moves to the place with its due time; it goes if the job has another entry |
 //! | `due-and-leased` | the lease holds, and the job is due again when it ends |
 //! | `dead-without-time` | it died now |
 //! | `time-without-dead` | the time goes |
 //! | `bad-score` | a fraction is rounded up; what is no time becomes now: the job is due, the lease ends, the letter died, the ID is taken for `id-keep` more |
-//! | `bad-record`, `bad-letter` | nothing: mend them by hand, or take them out by [DQ.CANCEL](cancel.md) |
+//! | `bad-record`, `bad-letter` | the bytes stay: correct them by hand, or take them out by [DQ.CANCEL](cancel.md) after this. The member of `due` becomes the id alone, since nothing tells the place |
 //!
 //! DQ.REPAIR works in slices of about 1 ms, while the caller waits and the server serves others. So it is refused in MULTI
 //! and in scripts. It waits while writes are paused.

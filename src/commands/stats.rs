@@ -28,7 +28,7 @@
 //! | `dead-evicted` | dead letters that went by `dead-max` or `dead-max-age`, or gave way to one of the same id |
 //! | `replayed`, `cancelled` | dead letters that REPLAY made jobs again; jobs and letters that CANCEL took out |
 //! | `lateness-p50-us`, `lateness-p99-us`, `lateness-max-us` | how long after its due time a job was claimed, in µs, to two digits |
-//! | `dangling`, `headers-remade` | index entries without a readable job; headers that somebody had deleted. Not 0: run [DQ.CHECK](check.md) |
+//! | `dangling`, `headers-remade` | index entries without a readable job, or beside another one of their job; headers that somebody had deleted. Not 0: run [DQ.CHECK](check.md) |
 //! | `rescheduled`, `purged` | jobs that RESCHEDULE moved, that PURGE removed |
 //! | | *again of now:* |
 //! | `rescheduling`, `purging`, `replaying` | jobs that a RESCHEDULE ALL, a PURGE or a REPLAY ALL has still to look at |
