@@ -178,9 +178,8 @@ fn back_up(q: &mut Queue) -> Backup {
 /// that do it.
 const WAYS: &[(&str, Way)] = &[
     ("DEL and RESTORE", |backup| {
-        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
         let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);
-        [vec![], delete.chain(restore).collect()]
+        [vec![], [delete(backup)].into_iter().chain(restore).collect()]
     }),
     ("RESTORE REPLACE", |backup| {
         [vec![], backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]).collect()]
@@ -197,12 +196,17 @@ const WAYS: &[(&str, Way)] = &[
         let mut keep = vec![args!["SELECT", 1]];
         keep.extend(backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]));
         keep.push(args!["SELECT", 0]);
-        let delete = backup.iter().map(|(key, _)| args!["DEL", key]);
-        let all = delete.chain([args!["SELECT", 1]]);
-        let all = all.chain(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
-        [keep, all.chain([args!["SELECT", 0]]).collect()]
+        let mut bring_back = vec![delete(backup), args!["SELECT", 1]];
+        bring_back.extend(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
+        bring_back.push(args!["SELECT", 0]);
+        [keep, bring_back]
     }),
 ];
+
+/// All keys at once: of a header that is gone while there are jobs DQ makes another.
+fn delete(backup: &Backup) -> Vec<Vec<u8>> {
+    args!["DEL"].into_iter().chain(backup.iter().map(|(key, _)| key.clone())).collect()
+}
 
 fn aside(key: &[u8]) -> Vec<u8> {
     [b"aside:", key].concat()
