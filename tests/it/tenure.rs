@@ -33,7 +33,7 @@ fn assert_stale(q: &mut Queue, receipt: &str) {
     assert_eq!(q.extend(5000, receipt), -1);
     assert_eq!(q.release(receipt), -1);
     for name in ["RETRY", "FAIL"] {
-        assert_error(&err!(q, name, receipt), "DQLOST", &[]);
+        assert_error(&err!(q, name, receipt), "DQSTALE", &[]);
     }
     assert_eq!(q.read_raw().leased, before.leased);
 }
@@ -178,10 +178,8 @@ fn back_up(q: &mut Queue) -> Backup {
 /// that do it.
 const WAYS: &[(&str, Way)] = &[
     ("DEL and RESTORE", |backup| {
-        // The header last: DQ makes one for jobs that have none.
-        let delete = backup.iter().rev().map(|(key, _)| args!["DEL", key]);
         let restore = backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump]);
-        [vec![], delete.chain(restore).collect()]
+        [vec![], [delete(backup)].into_iter().chain(restore).collect()]
     }),
     ("RESTORE REPLACE", |backup| {
         [vec![], backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]).collect()]
@@ -198,13 +196,17 @@ const WAYS: &[(&str, Way)] = &[
         let mut keep = vec![args!["SELECT", 1]];
         keep.extend(backup.iter().map(|(key, dump)| args!["RESTORE", key, 0, dump, "REPLACE"]));
         keep.push(args!["SELECT", 0]);
-        // The header last: DQ makes one for jobs that have none.
-        let delete = backup.iter().rev().map(|(key, _)| args!["DEL", key]);
-        let all = delete.chain([args!["SELECT", 1]]);
-        let all = all.chain(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
-        [keep, all.chain([args!["SELECT", 0]]).collect()]
+        let mut bring_back = vec![delete(backup), args!["SELECT", 1]];
+        bring_back.extend(backup.iter().map(|(key, _)| args!["MOVE", key, 0]));
+        bring_back.push(args!["SELECT", 0]);
+        [keep, bring_back]
     }),
 ];
+
+/// All keys at once: of a header that is gone while there are jobs DQ makes another.
+fn delete(backup: &Backup) -> Vec<Vec<u8>> {
+    args!["DEL"].into_iter().chain(backup.iter().map(|(key, _)| key.clone())).collect()
+}
 
 fn aside(key: &[u8]) -> Vec<u8> {
     [b"aside:", key].concat()
@@ -288,7 +290,7 @@ fn a_lease_whose_end_is_mended_stays_whose_it_was() {
     for job in [found, q.push_and_claim("given")] {
         let end = q.score("leased", &job.id).expect("it is leased");
         server.run(&["ZADD", "dq:{q}:leased", &format!("{end}.5"), &job.id]);
-        assert_eq!(list(&ok!(q, "REPAIR")).len(), 1);
+        assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), 1);
         assert_eq!(q.score("leased", &job.id), Some(end + 1));
         assert_eq!(q.extend(60_000, &job.receipt), 60_000);
         assert_eq!(q.ack(&job.receipt), 1);
