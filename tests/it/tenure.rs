@@ -33,7 +33,7 @@ fn assert_stale(q: &mut Queue, receipt: &str) {
     assert_eq!(q.extend(5000, receipt), -1);
     assert_eq!(q.release(receipt), -1);
     for name in ["RETRY", "FAIL"] {
-        assert_error(&err!(q, name, receipt), "DQSTALE", &[]);
+        assert_error(&err!(q, name, receipt), "DQLOST", &[]);
     }
     assert_eq!(q.read_raw().leased, before.leased);
 }
@@ -290,7 +290,7 @@ fn a_lease_whose_end_is_mended_stays_whose_it_was() {
     for job in [found, q.push_and_claim("given")] {
         let end = q.score("leased", &job.id).expect("it is leased");
         server.run(&["ZADD", "dq:{q}:leased", &format!("{end}.5"), &job.id]);
-        assert_eq!(list(&ok!(q, "CHECK", "REPAIR")).len(), 1);
+        assert_eq!(list(&ok!(q, "REPAIR")).len(), 1);
         assert_eq!(q.score("leased", &job.id), Some(end + 1));
         assert_eq!(q.extend(60_000, &job.receipt), 60_000);
         assert_eq!(q.ack(&job.receipt), 1);
