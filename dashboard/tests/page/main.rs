@@ -14,6 +14,7 @@ mod acts;
 mod away;
 mod browser;
 mod dashboard;
+mod exposed;
 mod guards;
 mod hostile;
 mod http;
