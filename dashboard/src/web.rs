@@ -170,8 +170,8 @@ fn not_seen(app: &App, client: &Client, seen: Seen) -> Option<Response> {
         Seen::No => {}
         Seen::WrongPassword => app.journal.refused("sign-in failed", client, "reason=\"wrong password\""),
         Seen::TooMany => {
-            app.journal.refused("sign-in failed", client, "reason=\"too many wrong passwords\"");
-            let what = "Too many wrong passwords came from your address";
+            app.journal.refused("sign-in failed", client, "reason=\"too many tries wait\"");
+            let what = "Too many tries to sign in come from your address";
             let trouble = Trouble::new(Kind::Busy, what, &["Try again in some seconds."]);
             let told = Json(json!({ "trouble": trouble }));
             return Some((StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "10")], told).into_response());
