@@ -5,15 +5,26 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use axum::http::{header, HeaderMap};
-use base64::prelude::{Engine, BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::{Engine, BASE64_URL_SAFE_NO_PAD};
+
+use crate::client::{basic, Client};
+use crate::tries::{Tries, Verdict};
 
 /// The header that the page's own script sends with what changes something: no other site can have a browser add it.
 pub const OWN_HEADER: &str = "x-dq-dashboard";
 /// Sessions that are open at one time; the oldest ends for a new one.
 const SESSIONS: usize = 200;
 const SESSION_LASTS: Duration = Duration::from_secs(7 * 24 * 3600);
-/// After a wrong password nobody may try again for so long.
-const PENALTY: Duration = Duration::from_millis(500);
+
+/// Whether somebody may see the page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Known {
+    Yes,
+    /// No session and no password were given.
+    No,
+    WrongPassword,
+    TooMany,
+}
 
 pub struct Guard {
     password: Option<String>,
@@ -22,8 +33,9 @@ pub struct Guard {
     /// Names under which the page may be asked for.
     names: Vec<String>,
     sessions: Mutex<Vec<(String, Instant)>>,
-    /// One try at a time, so that a password cannot be guessed at speed.
-    tries: tokio::sync::Mutex<()>,
+    tries: Tries,
+    /// Cookies are `Secure` even if no proxy says that it was asked by TLS.
+    secure: bool,
 }
 
 impl Guard {
@@ -34,8 +46,14 @@ impl Guard {
             cookie: format!("dq_session_{port}"),
             names,
             sessions: Mutex::default(),
-            tries: tokio::sync::Mutex::default(),
+            tries: Tries::new(),
+            secure: false,
         }
+    }
+
+    /// Makes all cookies `Secure`.
+    pub fn secure(self, secure: bool) -> Guard {
+        Guard { secure, ..self }
     }
 
     pub fn has_password(&self) -> bool {
@@ -60,21 +78,24 @@ impl Guard {
     }
 
     /// Whether the request comes with the cookie of a session, or with the password itself.
-    pub async fn is_known(&self, headers: &HeaderMap) -> bool {
+    pub async fn knows(&self, client: &Client, headers: &HeaderMap) -> Known {
         if self.password.is_none() || self.has_session(headers) {
-            return true;
+            return Known::Yes;
         }
         match basic(headers) {
-            Some(password) => self.is_password(&password).await,
-            None => false,
+            Some((_, password)) => self.judge(client, &password).await,
+            None => Known::No,
         }
     }
 
     /// Opens a session for the right password; gives the cookie.
-    pub async fn log_in(&self, password: &str) -> Option<String> {
-        if !self.is_password(password).await {
-            return None;
-        }
+    pub async fn log_in(&self, client: &Client, password: &str) -> (Known, Option<String>) {
+        let known = self.judge(client, password).await;
+        let cookie = if known == Known::Yes { self.open_session(client) } else { None };
+        (known, cookie)
+    }
+
+    fn open_session(&self, client: &Client) -> Option<String> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).ok()?;
         let token = BASE64_URL_SAFE_NO_PAD.encode(bytes);
@@ -84,15 +105,15 @@ impl Guard {
             sessions.remove(0);
         }
         sessions.push((token.clone(), Instant::now()));
-        Some(self.cookie(&token, SESSION_LASTS.as_secs()))
+        Some(self.cookie(client, &token, SESSION_LASTS.as_secs()))
     }
 
     /// Ends the session; gives the cookie that makes the browser forget it.
-    pub fn log_out(&self, headers: &HeaderMap) -> String {
+    pub fn log_out(&self, client: &Client, headers: &HeaderMap) -> String {
         let tokens = self.tokens(headers);
         let mut sessions = self.sessions.lock().unwrap_or_else(|e| e.into_inner());
         sessions.retain(|(open, _)| !tokens.iter().any(|token| same(token, open)));
-        self.cookie("", 0)
+        self.cookie(client, "", 0)
     }
 
     fn has_session(&self, headers: &HeaderMap) -> bool {
@@ -103,8 +124,9 @@ impl Guard {
             .any(|(open, since)| since.elapsed() < SESSION_LASTS && tokens.iter().any(|token| same(token, open)))
     }
 
-    fn cookie(&self, token: &str, seconds: u64) -> String {
-        format!("{}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}", self.cookie)
+    fn cookie(&self, client: &Client, token: &str, seconds: u64) -> String {
+        let secure = if self.secure || client.https { "; Secure" } else { "" };
+        format!("{}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}", self.cookie)
     }
 
     fn tokens(&self, headers: &HeaderMap) -> Vec<String> {
@@ -117,13 +139,13 @@ impl Guard {
             .collect()
     }
 
-    async fn is_password(&self, given: &str) -> bool {
-        let _one_at_a_time = self.tries.lock().await;
-        let right = self.password.as_ref().is_some_and(|password| same(password, given));
-        if !right {
-            tokio::time::sleep(PENALTY).await;
+    async fn judge(&self, client: &Client, given: &str) -> Known {
+        let Some(password) = &self.password else { return Known::Yes };
+        match self.tries.judge(client.address, || same(password, given)).await {
+            Verdict::Right => Known::Yes,
+            Verdict::Wrong => Known::WrongPassword,
+            Verdict::TooMany => Known::TooMany,
         }
-        right
     }
 }
 
@@ -132,13 +154,6 @@ fn without_port(host: &str) -> &str {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     }
-}
-
-fn basic(headers: &HeaderMap) -> Option<String> {
-    let line = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let bytes = BASE64_STANDARD.decode(line.strip_prefix("Basic ")?).ok()?;
-    let text = String::from_utf8(bytes).ok()?;
-    text.split_once(':').map(|(_, password)| password.to_string())
 }
 
 /// Whether two texts are the same, in a time that does not tell where they differ.
@@ -197,16 +212,18 @@ mod tests {
     #[tokio::test]
     async fn a_session_begins_with_the_password_and_ends_when_it_is_told() {
         let guard = Guard::new(Some("secret".to_string()), &[], 8380);
-        assert!(!guard.is_known(&headers(&[])).await);
-        assert!(guard.log_in("Secret").await.is_none());
-        let cookie = guard.log_in("secret").await.expect("it is the password");
-        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"));
-        let cookie = headers(&[("cookie", cookie.split(';').next().expect("a pair"))]);
-        assert!(guard.is_known(&cookie).await);
-        guard.log_out(&cookie);
-        assert!(!guard.is_known(&cookie).await);
-        assert!(guard.is_known(&headers(&[("authorization", "Basic eDpzZWNyZXQ=")])).await);
-        assert!(!guard.is_known(&headers(&[("authorization", "Basic eDp4")])).await);
-        assert!(!guard.is_known(&headers(&[("cookie", "dq_session_8380=")])).await);
+        let client = Client { address: IpAddr::from([10, 0, 0, 1]), proxy: None, https: false, user: None };
+        let knows = async |pairs: &[(&'static str, &str)]| guard.knows(&client, &headers(pairs)).await;
+        assert_eq!(knows(&[]).await, Known::No);
+        assert_eq!(guard.log_in(&client, "Secret").await, (Known::WrongPassword, None));
+        let cookie = guard.log_in(&client, "secret").await.1.expect("it is the password");
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict") && !cookie.contains("Secure"));
+        let cookie = cookie.split(';').next().expect("a pair");
+        assert_eq!(knows(&[("cookie", cookie)]).await, Known::Yes);
+        guard.log_out(&client, &headers(&[("cookie", cookie)]));
+        assert_eq!(knows(&[("cookie", cookie)]).await, Known::No);
+        assert_eq!(knows(&[("authorization", "Basic eDpzZWNyZXQ=")]).await, Known::Yes);
+        assert_eq!(knows(&[("authorization", "Basic eDp4")]).await, Known::WrongPassword);
+        assert_eq!(knows(&[("cookie", "dq_session_8380=")]).await, Known::No);
     }
 }

@@ -2,10 +2,12 @@
 //! be done about them.
 
 mod actions;
+mod address;
 mod assets;
 mod attention;
 mod budget;
 mod cache;
+mod client;
 mod dead;
 mod discovery;
 mod due;
@@ -13,7 +15,9 @@ mod errors;
 mod guard;
 mod history;
 mod jobs;
+mod journal;
 mod link;
+mod listen;
 mod node;
 mod options;
 mod pages;
@@ -27,20 +31,23 @@ mod shapes;
 mod stats;
 mod target;
 mod tls;
+mod tries;
 mod trouble;
 mod viewers;
 mod visible;
 mod web;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{signal, SignalKind};
 
+use crate::client::Proxies;
 use crate::guard::Guard;
+use crate::journal::Journal;
 use crate::link::Link;
 use crate::options::Options;
 use crate::pages::Pages;
@@ -75,15 +82,28 @@ async fn serve(options: Options) -> Result<(), String> {
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     let dead = shared.dead.clone();
     tokio::spawn(Sampler::new(link.clone(), shared.clone()).run());
-    let guard = Guard::new(password, &options.host, address.port());
-    let app = App { shared, pages: Pages::new(link, dead), guard, may_act: options.allow_actions };
+    let guard = Guard::new(password, &options.host, address.port()).secure(options.secure_cookies);
+    let app = App {
+        shared,
+        pages: Pages::new(link, dead),
+        guard,
+        may_act: options.allow_actions,
+        proxies: Proxies::new(options.trusted_proxy, options.forwarding, options.user_header),
+        journal: Journal::new(),
+        client_timeout: Duration::from_secs(options.client_timeout),
+        request_timeout: Duration::from_secs(options.request_timeout),
+    };
+    let (asked, patience) = (options.max_connections as usize, app.client_timeout);
+    let connections = listen::possible(asked);
+    if connections < asked {
+        eprintln!("dq-dashboard: at most {connections} connections instead of {asked}: raise the limit of open files");
+    }
     println!(
         "dq-dashboard: http://{address}/ shows {name}{}",
         if options.allow_actions { ", and may act" } else { "" }
     );
-    let service = router(app).into_make_service_with_connect_info::<SocketAddr>();
     tokio::select! {
-        ended = axum::serve(listener, service) => ended.map_err(|e| e.to_string()),
+        () = listen::serve(listener, router(app), connections, patience) => Ok(()),
         () = told_to_end() => Ok(()),
     }
 }

@@ -1,10 +1,14 @@
 //! What it is started with.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use clap::Parser;
+use axum::http::HeaderName;
+use clap::{value_parser, Parser};
+use ipnet::IpNet;
+
+use crate::client::Forwarding;
 
 /// A page in the browser that shows the queues of DQ, and what can be done about them.
 #[derive(Parser)]
@@ -69,6 +73,42 @@ pub struct Options {
     /// Let the page pause, resume, replay, cancel, reschedule and purge
     #[arg(long)]
     pub allow_actions: bool,
+
+    /// A proxy whose word about the client's address is taken, by address or network; may be given again
+    #[arg(long, value_name = "ADDRESS[/BITS]", value_parser = network)]
+    pub trusted_proxy: Vec<IpNet>,
+
+    /// The headers in which the trusted proxies name the client; others are ignored
+    #[arg(long, value_name = "KIND", value_enum, default_value = "x-forwarded")]
+    pub forwarding: Forwarding,
+
+    /// The header in which the trusted proxies name the user, for the log
+    #[arg(long, value_name = "HEADER", requires = "trusted_proxy")]
+    pub user_header: Option<HeaderName>,
+
+    /// Send the cookie by TLS only; a trusted proxy that was asked by TLS does the same
+    #[arg(long)]
+    pub secure_cookies: bool,
+
+    /// Browsers' connections that are open at one time, 8 to 65535; beyond, the slowest are closed
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = value_parser!(u32).range(8..=65535))]
+    pub max_connections: u32,
+
+    /// How long a client may take for the head of a request, for its body, and to read more of a reply: 1 to 600 seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = value_parser!(u64).range(1..=600))]
+    pub client_timeout: u64,
+
+    /// How long a request may take: 1 to 600 seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = value_parser!(u64).range(1..=600))]
+    pub request_timeout: u64,
+}
+
+/// Reads a network; an address is a network of one.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+    address
+        .or_else(|_| text.parse())
+        .map_err(|_| "not an address such as 10.0.0.5 or a network such as 10.0.0.0/8".into())
 }
 
 impl Options {

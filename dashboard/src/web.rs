@@ -1,12 +1,11 @@
 //! What a browser asks for.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State};
+use axum::body::{to_bytes, Body, Bytes};
+use axum::extract::{Extension, Path, Request, State};
 use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{from_fn_with_state, Next};
 use axum::response::{IntoResponse, Response};
@@ -14,10 +13,17 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Serialize;
 use serde_json::{json, Value};
+use tokio::time::timeout;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate, SizeAbove};
+use tower_http::compression::CompressionLayer;
+use tower_http::CompressionLevel;
 
 use crate::actions::{self, Action};
 use crate::assets::{self, POLICY};
-use crate::guard::Guard;
+use crate::client::{Client, Proxies};
+use crate::guard::{Guard, Known as Seen};
+use crate::journal::Journal;
+use crate::listen::Place;
 use crate::pages::Pages;
 use crate::query::Query;
 use crate::sample::{Row, Sample, Sort};
@@ -27,6 +33,10 @@ use crate::visible::line;
 
 /// Bytes of a question: a thousand ids of 128 letters.
 const BODY: usize = 256 * 1024;
+/// Bytes of what a stranger may send.
+const LOGIN: usize = 4 * 1024;
+/// Answers of fewer bytes are not worth compressing: they fit into one packet.
+const SMALL: u64 = 1024;
 /// Queues of one answer; the page says how many there are, and finds the others by their names.
 const ROWS: usize = 200;
 
@@ -35,6 +45,12 @@ pub struct App {
     pub pages: Pages,
     pub guard: Guard,
     pub may_act: bool,
+    pub proxies: Proxies,
+    pub journal: Journal,
+    /// How long a client may take to send a body.
+    pub client_timeout: Duration,
+    /// How long an answer may take.
+    pub request_timeout: Duration,
 }
 
 /// Characters of an action in the log: the whole shape of a group of dead letters.
@@ -47,12 +63,10 @@ type Known = State<Arc<App>>;
 
 pub fn router(app: App) -> Router {
     let app = Arc::new(app);
-    let inside = Router::new()
-        .route("/api/live", get(live))
+    // Text of others is not compressed: who can push jobs and sees the size of answers could guess what else is in them.
+    let plain = Router::new()
         .route("/api/queue", get(queue))
         .route("/api/counts", get(counts))
-        .route("/api/history", get(history))
-        .route("/api/due", get(due))
         .route("/api/errors", get(errors))
         .route("/api/jobs", get(jobs))
         .route("/api/newest", get(newest))
@@ -60,29 +74,61 @@ pub fn router(app: App) -> Router {
         .route("/api/job", get(job))
         .route("/api/payload", get(payload))
         .route("/api/settings", get(settings))
-        .route("/api/act", post(act))
-        .route_layer(from_fn_with_state(app.clone(), only_known));
-    Router::new()
+        .route("/api/act", post(act));
+    let figures = Router::new()
+        .route("/api/live", get(live))
+        .route("/api/history", get(history))
+        .route("/api/due", get(due))
+        .layer(compression());
+    let inside = plain.merge(figures).route_layer(from_fn_with_state(app.clone(), only_known));
+    let files = Router::new()
         .route("/", get(|| async { assets::file("index.html") }))
         .route("/static/{name}", get(|Path(name): Path<String>| async move { assets::file(&name) }))
+        .layer(compression());
+    Router::new()
         .route("/api/session", get(session))
         .route("/api/login", post(log_in))
         .route("/api/logout", post(log_out))
+        .route_layer(from_fn_with_state(app.clone(), small_body))
+        .merge(files)
         .merge(inside)
-        .layer(DefaultBodyLimit::max(BODY))
         .layer(from_fn_with_state(app.clone(), only_here))
         .with_state(app)
 }
 
+fn compression() -> CompressionLayer<impl Predicate> {
+    CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(DefaultPredicate::new().and(SizeAbove::new(SMALL)))
+}
+
 /// Refuses foreign names, and what changes something unless the page itself asks; tells the browser to be strict.
-async fn only_here(State(app): Known, request: Request, next: Next) -> Response {
+async fn only_here(
+    State(app): Known,
+    Extension(place): Extension<Arc<Place>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let client = app.proxies.client(place.peer, request.headers());
+    let refused = |why: &str| {
+        let (method, path) = (request.method(), line(request.uri().path().as_bytes(), 80));
+        app.journal.refused("request refused", &client, &format!("request=\"{method} {path}\" reason={why:?}"));
+    };
     let mut response = if !app.guard.is_host(request.headers()) {
+        refused("the host is not known: --host allows one");
         let text = "This page is not known by that name. Start dq-dashboard with --host NAME to allow it.\n";
         (StatusCode::MISDIRECTED_REQUEST, text).into_response()
     } else if request.method() == "POST" && !app.guard.is_own(request.headers()) {
+        refused("it does not come from the page itself");
         (StatusCode::FORBIDDEN, "Only the page itself may do that.\n").into_response()
     } else {
-        next.run(request).await
+        // Another site must not learn from the size of what a browser loads for it.
+        let site = request.headers().get("sec-fetch-site").map(HeaderValue::as_bytes);
+        if !matches!(site, None | Some(b"same-origin" | b"none")) {
+            request.headers_mut().remove(header::ACCEPT_ENCODING);
+        }
+        request.extensions_mut().insert(client);
+        timeout(app.request_timeout, next.run(request)).await.unwrap_or_else(|_| too_slow(app.request_timeout))
     };
     let headers = response.headers_mut();
     let strict = [
@@ -100,33 +146,93 @@ async fn only_here(State(app): Known, request: Request, next: Next) -> Response 
     response
 }
 
-async fn only_known(State(app): Known, request: Request, next: Next) -> Response {
-    if app.guard.is_known(request.headers()).await {
-        next.run(request).await
-    } else {
-        (StatusCode::UNAUTHORIZED, Json(json!({ "login": true }))).into_response()
+fn too_slow(limit: Duration) -> Response {
+    let what = format!("There was no answer within {} seconds", limit.as_secs());
+    let advice = "An action goes on, and its result comes into the log of dq-dashboard.";
+    let trouble = Trouble::new(Kind::Unreachable, what, &[advice]);
+    (StatusCode::GATEWAY_TIMEOUT, Json(json!({ "trouble": trouble }))).into_response()
+}
+
+async fn only_known(
+    State(app): Known,
+    Extension(client): Extension<Client>,
+    Extension(place): Extension<Arc<Place>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let seen = app.guard.knows(&client, request.headers()).await;
+    if let Some(refusal) = not_seen(&app, &client, seen) {
+        if request.method() == "POST" {
+            app.journal.refused("action refused", &client, "reason=\"not signed in\"");
+        }
+        return refusal;
+    }
+    let _working = place.work();
+    with_body(request, BODY, app.client_timeout, next).await
+}
+
+/// The answer to somebody who is not known; a wrong password is logged.
+fn not_seen(app: &App, client: &Client, seen: Seen) -> Option<Response> {
+    match seen {
+        Seen::Yes => return None,
+        Seen::No => {}
+        Seen::WrongPassword => app.journal.refused("sign-in failed", client, "reason=\"wrong password\""),
+        Seen::TooMany => {
+            app.journal.refused("sign-in failed", client, "reason=\"too many tries wait\"");
+            let what = "Too many tries to sign in come from your address";
+            let trouble = Trouble::new(Kind::Busy, what, &["Try again in some seconds."]);
+            let told = Json(json!({ "trouble": trouble }));
+            return Some((StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "10")], told).into_response());
+        }
+    }
+    Some((StatusCode::UNAUTHORIZED, Json(json!({ "login": true }))).into_response())
+}
+
+async fn small_body(State(app): Known, request: Request, next: Next) -> Response {
+    with_body(request, LOGIN, app.client_timeout, next).await
+}
+
+/// Reads the body before anything is done, for at most so long.
+async fn with_body(request: Request, most: usize, patience: Duration, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match timeout(patience, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(Err(_)) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")]).into_response(),
     }
 }
 
-async fn session(State(app): Known, headers: HeaderMap) -> Json<Value> {
-    Json(json!({
-        "known": app.guard.is_known(&headers).await,
-        "password": app.guard.has_password(),
-        "may_act": app.may_act,
-        "target": app.pages.link.target.name,
-        "version": env!("CARGO_PKG_VERSION"),
-    }))
-}
-
-async fn log_in(State(app): Known, Json(given): Json<Value>) -> Response {
-    match app.guard.log_in(given["password"].as_str().unwrap_or_default()).await {
-        Some(cookie) => ([(header::SET_COOKIE, cookie)], Json(json!({ "known": true }))).into_response(),
-        None => (StatusCode::FORBIDDEN, Json(json!({ "known": false }))).into_response(),
+/// Tells nothing about the servers and this program to strangers.
+async fn session(State(app): Known, Extension(client): Extension<Client>, headers: HeaderMap) -> Response {
+    let seen = app.guard.knows(&client, &headers).await;
+    match (seen, not_seen(&app, &client, seen)) {
+        (Seen::TooMany, Some(refusal)) => refusal,
+        (Seen::Yes, _) => Json(json!({
+            "known": true,
+            "password": app.guard.has_password(),
+            "may_act": app.may_act,
+            "target": app.pages.link.target.name,
+            "version": env!("CARGO_PKG_VERSION"),
+        }))
+        .into_response(),
+        _ => Json(json!({ "known": false, "password": true })).into_response(),
     }
 }
 
-async fn log_out(State(app): Known, headers: HeaderMap) -> Response {
-    ([(header::SET_COOKIE, app.guard.log_out(&headers))], Json(json!({ "known": false }))).into_response()
+async fn log_in(State(app): Known, Extension(client): Extension<Client>, Json(given): Json<Value>) -> Response {
+    let (seen, cookie) = app.guard.log_in(&client, given["password"].as_str().unwrap_or_default()).await;
+    match (not_seen(&app, &client, seen), cookie) {
+        (None, Some(cookie)) => {
+            app.journal.done("signed in", &client, "");
+            ([(header::SET_COOKIE, cookie)], Json(json!({ "known": true }))).into_response()
+        }
+        (Some(refusal), _) if seen == Seen::TooMany => refusal,
+        _ => (StatusCode::FORBIDDEN, Json(json!({ "known": false }))).into_response(),
+    }
+}
+
+async fn log_out(State(app): Known, Extension(client): Extension<Client>, headers: HeaderMap) -> Response {
+    ([(header::SET_COOKIE, app.guard.log_out(&client, &headers))], Json(json!({ "known": false }))).into_response()
 }
 
 /// All queues, or those whose name has the text, in the order that is asked for.
@@ -260,25 +366,41 @@ async fn payload(State(app): Known, query: Query) -> Response {
     }
 }
 
-async fn act(State(app): Known, ConnectInfo(who): ConnectInfo<SocketAddr>, query: Query, body: Bytes) -> Response {
+async fn act(State(app): Known, Extension(client): Extension<Client>, query: Query, body: Bytes) -> Response {
+    let name = query.bytes("queue");
+    let what = format!("queue={:?} request={}", line(&name, 80), line(&body, LOGGED));
+    let refused = |trouble: Trouble| {
+        app.journal.refused("action refused", &client, &format!("{what} reason={:?}", trouble.what));
+        refusal(&trouble)
+    };
     if !app.may_act {
         let advice = "Start dq-dashboard with --allow-actions to allow it.";
-        return refusal(&Trouble::new(Kind::Permission, "This page was started without leave to act", &[advice]));
+        return refused(Trouble::new(Kind::Permission, "This page was started without leave to act", &[advice]));
     }
     let action: Action = match serde_json::from_slice(&body) {
         Ok(action) => action,
         Err(e) => {
-            return refusal(&Trouble::new(Kind::Refused, format!("The page asked for what is not known: {e}"), &[]))
+            return refused(Trouble::new(Kind::Refused, format!("The page asked for what is not known: {e}"), &[]))
         }
     };
-    let name = query.bytes("queue");
-    let done = actions::run(&app.pages, &name, &action).await;
-    app.shared.viewers.nudge();
-    let told = done.as_ref().map_or_else(|trouble| format!("{} {}", trouble.what, trouble.detail), Clone::clone);
-    eprintln!("dq-dashboard: {who} {}: {}: {told}", line(&name, 80), line(&body, LOGGED));
-    match done {
-        Ok(done) => Json(json!({ "done": done })).into_response(),
-        Err(trouble) => refusal(&trouble),
+    // A browser that goes away, or the limit of time, must not end it halfway and without a line in the log.
+    let work = tokio::spawn(async move {
+        let done = actions::run(&app.pages, &name, &action).await;
+        app.shared.viewers.nudge();
+        match &done {
+            Ok(done) => app.journal.done("action", &client, &format!("{what} result={done:?}")),
+            Err(trouble) => {
+                let told =
+                    format!("{what} error={:?}", line(format!("{}: {}", trouble.what, trouble.detail).as_bytes(), 300));
+                app.journal.done("action failed", &client, &told);
+            }
+        }
+        done
+    });
+    match work.await {
+        Ok(Ok(done)) => Json(json!({ "done": done })).into_response(),
+        Ok(Err(trouble)) => refusal(&trouble),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

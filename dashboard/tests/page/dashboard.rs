@@ -5,7 +5,7 @@ use std::process::{Child, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::common::server::mortal;
-use crate::common::{wait_for, Server};
+use crate::common::{wait_for, wait_until, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_dq-dashboard");
 
@@ -42,7 +42,7 @@ impl Dashboard {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        let log = collect(child.stderr.take().expect("it has an error output"));
+        let log = read_log(&mut child);
         let mut line = String::new();
         let mut output = BufReader::new(child.stdout.take().expect("it has an output"));
         output.read_line(&mut line).expect("it tells where it is");
@@ -52,15 +52,25 @@ impl Dashboard {
         Dashboard { child, base: base.to_string(), port, log }
     }
 
-    /// What it wrote to its error output so far.
-    pub fn log(&self) -> String {
-        self.log.lock().unwrap_or_else(|e| e.into_inner()).clone()
-    }
-
     /// Sends the process a signal.
     pub fn signal(&self, signal: libc::c_int) {
         // Safety: the child has not been waited for, so the id is still its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The error output so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("the log is whole").clone()
+    }
+
+    /// Waits for a line of the error output that has all of the parts, and returns it.
+    pub fn logs(&self, parts: &[&str]) -> String {
+        let has_all = |line: &&str| parts.iter().all(|part| line.contains(part));
+        wait_until(&format!("{parts:?} in the log"), || self.log().lines().find(has_all).map(String::from))
     }
 
     pub fn kill(&mut self) {
@@ -69,14 +79,14 @@ impl Dashboard {
     }
 }
 
-/// Gathers the lines of an output, and passes them on.
-fn collect(output: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+/// Keeps the error output, and shows it with that of the test.
+fn read_log(child: &mut Child) -> Arc<Mutex<String>> {
     let log = Arc::new(Mutex::new(String::new()));
-    let lines = log.clone();
+    let (kept, output) = (log.clone(), BufReader::new(child.stderr.take().expect("it has an error output")));
     std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+        for line in output.lines().map_while(Result::ok) {
             eprintln!("{line}");
-            lines.lock().unwrap_or_else(|e| e.into_inner()).push_str(&format!("{line}\n"));
+            kept.lock().expect("the log is whole").push_str(&format!("{line}\n"));
         }
     });
     log

@@ -18,6 +18,7 @@ mod away;
 mod browser;
 mod dashboard;
 mod errors;
+mod exposed;
 mod groups;
 mod guards;
 mod hostile;
