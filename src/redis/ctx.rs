@@ -68,7 +68,7 @@ impl Ctx {
         self.flags() & no_waiting != 0
     }
 
-    /// Whether the server uses more memory than `maxmemory` allows now. Asking costs as much as a small command.
+    /// Whether the server uses more memory than `maxmemory` allows now. The server counts its memory to say so.
     pub fn is_out_of_memory(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_OOM != 0
     }
