@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::msgpack::{Pack, Record};
+use common::msgpack::{id_in_member, Pack, Record};
 use common::*;
 use redis::Value;
 
@@ -106,8 +106,15 @@ impl Python {
     /// A job that has been due for a second.
     fn write_due(&mut self, q: &mut Queue, id: &str, record: &Pack, form: &str) {
         self.write(&q.key("jobs"), id, record, form);
-        let at = q.now() - 1000;
-        self.score(&q.key("due"), id, at);
+        let birth = match record {
+            Pack::Array(items) => match items.get(2) {
+                Some(Pack::Int(birth)) => u64::try_from(*birth).ok(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let (at, member) = (q.now() - 1000, Record { birth, ..Record::default() }.member(id.as_bytes()));
+        self.score(&q.key("due"), std::str::from_utf8(&member).expect("an id is ASCII"), at);
     }
 
     fn write_dead(&mut self, q: &mut Queue, id: &str, letter: &Pack, form: &str) -> i64 {
@@ -470,7 +477,8 @@ fn assert_whole(q: &mut Queue) {
     let raw = q.read_raw();
     assert!(raw.check.is_empty(), "DQ.CHECK: {:?}", raw.check);
     let ids = |list: &[(Vec<u8>, String)]| list.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
-    let mut live = [ids(&raw.due), ids(&raw.leased)].concat();
+    let due = raw.due.iter().map(|(member, _)| id_in_member(member).to_vec()).collect();
+    let mut live = [due, ids(&raw.leased)].concat();
     live.sort();
     assert_eq!(live, raw.jobs.into_keys().collect::<Vec<_>>(), "due and leased, and jobs");
     let mut dead = ids(&raw.dead_at);

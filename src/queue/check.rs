@@ -16,7 +16,7 @@ const MOST_PROBLEMS: usize = 1000;
 /// The latest time that a score can mean, in ms: in the year 2248. That is later than any clock, the ids of the server
 /// (to 2109) and `max-delay` (10 years) together reach, and earlier than a time that somebody wrote in µs. A bound that
 /// goes by the clock would condemn every delayed job when the clock is set back far enough.
-const MAX_TIME: u64 = 1 << 43;
+pub(super) const MAX_TIME: u64 = 1 << 43;
 
 /// What is wrong with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

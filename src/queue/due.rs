@@ -5,6 +5,7 @@
 //! every id as it is, and a job that lost its record leaves its entry behind. Such an entry counts if the job has no other,
 //! and gets the right member when it is met. If the job has another, it goes, so that no job is handed out twice.
 
+use super::check::MAX_TIME;
 use super::{Queue, Slice};
 use crate::core::ids;
 use crate::core::place::JobPlace;
@@ -54,7 +55,10 @@ impl Queue<'_> {
     }
 
     /// As `put_due`, for a member that is in the index already: it is no arrival.
+    ///
+    /// A backoff without end, which only a record written by hand can have, ends at the latest time there is.
     pub(super) fn set_due(&mut self, member: &Text, at: u64) {
+        let at = at.min(MAX_TIME);
         self.due.put(member, at);
         self.first_due = Some(self.first_due.map_or(at, |first| first.min(at)));
     }

@@ -117,7 +117,7 @@ fn a_cross_slot_script_stops_no_queue() {
             run_cross_slot_script(&server);
         }
         for (name, waiting) in ["served", "{served}:too"].into_iter().zip(waiting) {
-            server.queue(name).push("y");
+            server.queue(name).unwatched().push("y");
             let jobs = waiting.join().expect("the waiter ends well").expect("it is served");
             assert_eq!(Job::of(&list(&jobs)[0]).payload, b"y");
         }

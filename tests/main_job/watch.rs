@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
 
+use super::common::msgpack::id_in_member;
 use super::common::{bytes, int, list, pairs, text, Queue, Server};
 use super::{wall_us, QUEUE};
 
@@ -219,7 +220,8 @@ pub fn assert_whole(queue: &mut Queue, problems: &mut Vec<String>) {
     let replies: Vec<Value> = pipe.query(&mut queue.con).unwrap_or_else(|e| panic!("the keys: {e}"));
     let ids =
         |at: usize, step: usize| -> BTreeSet<Vec<u8>> { list(&replies[at]).iter().step_by(step).map(bytes).collect() };
-    let (due, leased, dead_at) = (ids(0, 2), ids(1, 2), ids(2, 2));
+    let due: BTreeSet<Vec<u8>> = ids(0, 2).iter().map(|member| id_in_member(member).to_vec()).collect();
+    let (leased, dead_at) = (ids(1, 2), ids(2, 2));
     let (jobs, dead) = (ids(4, 1), ids(5, 1));
     let both = due.intersection(&leased).count();
     if both > 0 {
