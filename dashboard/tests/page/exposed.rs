@@ -167,14 +167,14 @@ fn guesses_keep_nobody_with_the_password_out() {
             });
         }
         wait_for("many guesses", || dashboard.log().matches("sign-in failed: address=203.0.113.66").count() > 20);
-        let begin = Instant::now();
         for last in 1..20 {
+            let begin = Instant::now();
             let other = format!("203.0.113.{last}");
             assert_eq!(log_in(port, SECRET, &[("x-forwarded-for", &other)]).status, 200);
+            assert!(begin.elapsed() < SOON, "{other} took {:?}", begin.elapsed());
         }
         let basic = [("authorization", "Basic YW5uOnNlY3JldCBvZiB0aGUgaG91c2U="), ("x-forwarded-for", "203.0.113.99")];
         assert_eq!(request(port, "GET", "/api/live", &basic, "").status, 200);
-        assert!(begin.elapsed() < SOON, "others took {:?}", begin.elapsed());
         // Behind the same address it has its turn after those who came first: 100, at ten per second.
         let begin = Instant::now();
         assert_eq!(log_in(port, SECRET, &[guessing]).status, 200);
