@@ -22,7 +22,8 @@ impl Journal {
 
     /// A request by somebody who may make it.
     pub fn done(&self, event: &str, client: &Client, rest: &str) {
-        write(format_args!("{event}: {client} {rest}"));
+        let line = format!("{event}: {client} {rest}");
+        write(format_args!("{}", line.trim_end()));
     }
 
     /// A request that was refused, perhaps a stranger's.

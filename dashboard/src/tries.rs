@@ -122,4 +122,20 @@ mod tests {
         assert!(waited > Duration::from_secs(5) && waited < Duration::from_secs(20), "100 guesses first: {waited:?}");
         guesses.iter().for_each(|guess| guess.abort());
     }
+
+    #[tokio::test]
+    async fn those_who_wait_have_their_turns_in_order() {
+        let tries = Tries::new();
+        while tries.line_up(ip(1)).is_none() {}
+        let mut turns: Vec<_> = (0..5).filter_map(|_| tries.line_up(ip(1))).collect();
+        assert_eq!(turns.len(), 5);
+        while let Some(turn) = turns.pop() {
+            turn.await.expect("it has its turn");
+            // All who came before have had theirs.
+            for earlier in &mut turns {
+                assert!(earlier.try_recv().is_ok());
+            }
+            turns.clear();
+        }
+    }
 }
