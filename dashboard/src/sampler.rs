@@ -39,6 +39,8 @@ const ERRORS_A_SECOND: f64 = 1.0;
 const DUE_QUEUES: usize = 20;
 /// A list of very many queues takes the server's time: it is asked for no more than this part of it.
 const LIST_SHARE: u32 = 20;
+/// But at least so often: a queue on which nobody works has to be found in time.
+const LIST_EVERY: Duration = Duration::from_secs(10);
 /// Points of the small line in the table.
 const SPARK: usize = 60;
 /// A name in a list.
@@ -254,7 +256,7 @@ impl Sampler {
                 found.insert(bytes(&queue[0]).to_vec(), (place, counts));
             }
         }
-        self.list_at = begin + begin.elapsed() * LIST_SHARE;
+        self.list_at = begin + (begin.elapsed() * LIST_SHARE).min(LIST_EVERY);
         self.link.settle(found.iter().map(|(queue, (place, _))| (queue.clone(), *place)).collect());
         self.known.retain(|queue, _| found.contains_key(queue));
         for (queue, (node, counts)) in found {

@@ -182,6 +182,7 @@ fn a_group_has_no_number() {
     let mut q = server.queue("hooks");
     die(&mut q, 3, |_| "gateway timeout".to_string());
     let dashboard = Dashboard::acting(&server);
+    wait_for("the server to be found", || get(dashboard.port, "/api/live").json()["rows"][0]["dead"] == json!(3));
     assert_eq!(act(dashboard.port, "hooks", "{\"do\":\"replay\",\"group\":\"0\"}").status, 400);
     let shown =
         "{\"reason\":\"failed\",\"shape\":\"gateway timeout\",\"count\":2,\"first_at\":0,\"last_at\":9999999999999}";

@@ -30,13 +30,16 @@ fn more_queues_than_have_a_history_have_plots_and_an_order() {
     let mut page = Page::open(&dashboard.base);
     page.sees("h1", "420 queues");
     let mut last = server.queue("zebra");
-    for _ in 0..2 {
-        let job = last.push_and_claim("x");
-        last.fail(&job.receipt);
+    for (queue, count) in [(&mut server.queue("yak"), 1), (&mut last, 2)] {
+        for _ in 0..count {
+            let job = queue.push_and_claim("x");
+            queue.fail(&job.receipt);
+        }
     }
     last.push_many(12, &args!["DELAY", "1h"]);
     page.wait("document.querySelectorAll('svg.plot[aria-label*=\"Backlog\"] path.line').length === 3");
-    page.wait("/dead from 0 to 2/.test(document.querySelector('svg.plot[aria-label*=\"Backlog\"]').ariaLabel)");
+    page.wait("/dead from 0 to 3/.test(document.querySelector('svg.plot[aria-label*=\"Backlog\"]').ariaLabel)");
+    page.wait("document.querySelector('tr[data-queue]')?.dataset.queue === 'yak'");
     // By name it is behind the 200 that are shown; by its dead letters it is the first.
     page.eval("document.querySelector('#sort').value = 'name'; document.querySelector('#sort').dispatchEvent(new Event('change'))");
     page.wait("document.querySelector('tr[data-queue]')?.innerText.includes('tenant-00000')");
